@@ -1,0 +1,1 @@
+"""What every part agrees on: events, transcripts, memories, errors, names, tables."""

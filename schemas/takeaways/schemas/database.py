@@ -1,0 +1,200 @@
+"""Opening the database, its transactions and its clock. SQLite and PostgreSQL behave alike from here on.
+
+Writers on SQLite begin IMMEDIATE: a deferred transaction that turns into a writer fails at once
+with "database is locked", whatever the time-out. `synchronous=FULL`, because NORMAL forgets
+acknowledged commits at power loss. PostgreSQL is pinned to READ COMMITTED: claims rely on seeing
+the row as it is after the lock was waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, create_engine, event, func, literal_column, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from takeaways.schemas import tables
+from takeaways.schemas.errors import Misconfigured
+
+SQLITE_TIMEOUT_SECONDS: Final = 30
+_NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs", "ceph", "glusterfs", "lustre"})
+_open = threading.local()
+
+
+class Database:
+    """An engine with the two kinds of transaction that we use. Make one per process, after any fork."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @classmethod
+    def open(cls, url: str | URL, *, pool_size: int = 10, statement_timeout_seconds: float = 30.0) -> Database:
+        """Connect lazily to `sqlite:///file` or `postgresql://…`. Raises `Misconfigured` for anything else."""
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise Misconfigured("the database URL cannot be read; use sqlite:///path/to/file or postgresql://…") from None
+        if parsed.get_backend_name() == "sqlite":
+            return cls(_sqlite(parsed))
+        if parsed.get_backend_name() == "postgresql":
+            return cls(_postgresql(parsed, pool_size, statement_timeout_seconds))
+        raise Misconfigured(f"{parsed.get_backend_name()} is not supported; use sqlite:///path/to/file or postgresql://…")
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def write(self, *, lock_timeout_ms: int | None = None) -> Iterator[Connection]:
+        """A transaction that writes: committed at the end, rolled back on any error."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            if lock_timeout_ms is not None and not self.is_sqlite:
+                connection.execute(text(f"SET LOCAL lock_timeout = {int(lock_timeout_ms)}"))
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        _open.count = getattr(_open, "count", 0) + 1
+        try:
+            with self.engine.connect() as connection:
+                connection.info["begin"] = begin
+                with connection.begin():
+                    yield connection
+        finally:
+            _open.count -= 1
+
+    def dispose(self) -> None:
+        self.engine.dispose()
+
+    def checkpoint(self) -> None:
+        """On SQLite move the write-ahead log into the file and truncate it; elsewhere nothing."""
+        if self.is_sqlite:
+            with self.engine.connect() as connection:
+                driver: Any = connection.connection.driver_connection
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def assert_no_transaction() -> None:
+    """Raise `AssertionError` when this thread holds a transaction open: the model is never called inside one."""
+    if getattr(_open, "count", 0):
+        raise AssertionError("a transaction is open while the model is about to be called")
+
+
+def is_retryable(error: DBAPIError) -> bool:
+    """Whether the transaction lost a race (deadlock, serialisation, lock time-out) and may simply be repeated."""
+    state = getattr(error.orig, "sqlstate", None)
+    return state in ("40P01", "40001", "55P03") or "database is locked" in str(error.orig)
+
+
+def now_ms(connection: Connection) -> int:
+    """The database's clock in milliseconds since 1970 UTC, plus the offset that tests set in `system`."""
+    return int(connection.execute(select(now_expression(connection))).scalar_one())
+
+
+def now_expression(connection: Connection) -> ColumnElement[int]:
+    """`now_ms` as an expression for use inside a statement."""
+    offset = select(func.coalesce(func.max(tables.system.c.clock_offset_ms), 0)).scalar_subquery()
+    return _clock(connection) + offset
+
+
+def _clock(connection: Connection) -> ColumnElement[int]:
+    if connection.dialect.name == "sqlite":
+        return literal_column("cast((julianday('now') - 2440587.5) * 86400000 as integer)", BigInteger)
+    return literal_column("cast(extract(epoch from clock_timestamp()) * 1000 as bigint)", BigInteger)
+
+
+def lease_clock(connection: Connection) -> tuple[int, str]:
+    """The clock that leases run by, in milliseconds, and the boot that it counts from.
+
+    PostgreSQL: the server's clock, boot "". SQLite has only this machine's clocks, so the one that no
+    setting of the wall clock can move is taken, with the kernel's boot id: a lease from before a reboot is over.
+    """
+    if connection.dialect.name == "sqlite":
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000, _kernel_boot_id()
+    return int(connection.execute(select(_clock(connection))).scalar_one()), ""
+
+
+def _kernel_boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def _sqlite(url: URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise Misconfigured("SQLite needs a file, because several processes share it: sqlite:///path/to/file")
+    folder = Path(url.database).absolute().parent
+    if not folder.is_dir():
+        raise Misconfigured(f"the folder of the SQLite file does not exist: {folder}")
+    if (kind := _file_system(folder)) in _NETWORK_FILE_SYSTEMS:
+        raise Misconfigured(f"{folder} is on {kind}: SQLite's locks are not safe on a network file system; use PostgreSQL")
+    engine = create_engine(url, connect_args={"timeout": SQLITE_TIMEOUT_SECONDS, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", f"busy_timeout={SQLITE_TIMEOUT_SECONDS * 1000}"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    @event.listens_for(engine, "begin")
+    def began(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.info.pop("begin", "BEGIN IMMEDIATE"))
+
+    _dispose_after_fork(engine)
+    return engine
+
+
+def _postgresql(url: URL, pool_size: int, statement_timeout_seconds: float) -> Engine:
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        isolation_level="READ COMMITTED",
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        # Behind PgBouncer in transaction mode a prepared statement may meet another server.
+        connect_args={"prepare_threshold": None, "connect_timeout": 10},
+    )
+
+    @event.listens_for(engine, "begin")
+    def began(connection: Connection) -> None:
+        connection.info.pop("begin", None)
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(statement_timeout_seconds * 1000)}")
+
+    _dispose_after_fork(engine)
+    return engine
+
+
+def _dispose_after_fork(engine: Engine) -> None:
+    """A child must not share its parent's sockets; the parent's connections stay open."""
+    alive = weakref.ref(engine)
+
+    def dispose() -> None:
+        if (inherited := alive()) is not None:
+            inherited.dispose(close=False)
+
+    os.register_at_fork(after_in_child=dispose)
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system that holds `folder`, or "" where /proc does not tell."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    except OSError:
+        return ""
+    holding = [(len(point), kind) for point, kind in mounts if folder.is_relative_to(point.replace("\\040", " "))]
+    return max(holding, default=(0, ""))[1]

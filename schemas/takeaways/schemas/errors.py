@@ -1,0 +1,113 @@
+"""Errors, sorted by what the reader should do.
+
+    TakeawaysError
+    ├── Permanent               never try again with the same input
+    │   ├── BadInput            a caller passed something that no rule admits
+    │   ├── UnreadableMessage   an event that goes to the dead letters, whole
+    │   ├── EditRefused         a model's answer that breaks a rule of the memory
+    │   ├── ModelRefused        the model declined; the segment is set aside
+    │   ├── AnswerUnreadable    an answer that is cut, empty or not of our schema
+    │   ├── TooLong             the model says that the step does not fit its window
+    │   ├── Misconfigured       settings or environment that cannot work
+    │   └── FencedOff           this worker lost its lease; its result is void
+    └── Transient               try again later
+        ├── PublishFailed       Redis did not take an event within its time
+        ├── StoreUnavailable    the database did not answer
+        └── ModelUnavailable    the model did not answer; `retry_after_seconds` says when to ask again
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TakeawaysError(Exception):
+    """Root of every error that we raise on purpose."""
+
+
+class Permanent(TakeawaysError):
+    """Trying again with the same input gives the same failure."""
+
+
+class Transient(TakeawaysError):
+    """Trying again later may work."""
+
+
+class BadInput(Permanent, ValueError):
+    """A caller passed a value that no rule admits; the text says which and why."""
+
+
+class DeadLetterReason(StrEnum):
+    """Why an entry of a stream was set aside. The same words stand in tables, logs and metrics."""
+
+    NOT_JSON = "not_json"
+    NOT_AN_EVENT = "not_an_event"
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_VERSION = "unknown_version"
+    BAD_ID = "bad_id"
+    BAD_FIELD = "bad_field"
+    TOO_LARGE = "too_large"
+    WRONG_STREAM = "wrong_stream"
+    CONFLICTING_PAYLOAD = "conflicting_payload"
+    REFUSED_BY_DATABASE = "refused_by_database"
+
+
+class UnreadableMessage(Permanent):
+    """An event that cannot be taken in. `reason` is a `DeadLetterReason`; the text never quotes a message."""
+
+    def __init__(self, reason: DeadLetterReason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class EditRefused(Permanent):
+    """A model's edits break a rule of the memory. `complaints` is one sentence per broken rule."""
+
+    def __init__(self, complaints: tuple[str, ...]) -> None:
+        super().__init__("; ".join(complaints))
+        self.complaints = complaints
+
+
+class ModelRefused(Permanent):
+    """The model declined to answer. `category` is the provider's word for why, where it gave one."""
+
+    def __init__(self, category: str = "") -> None:
+        super().__init__(f"the model refused{f' ({category})' if category else ''}")
+        self.category = category
+
+
+class AnswerUnreadable(Permanent):
+    """The answer was cut, empty or not of our schema. The text says how, without quoting it."""
+
+
+class TooLong(Permanent):
+    """The model says that the step does not fit. `limit_tokens` is what it takes, where it said so."""
+
+    def __init__(self, message: str, limit_tokens: int | None = None) -> None:
+        super().__init__(message)
+        self.limit_tokens = limit_tokens
+
+
+class Misconfigured(Permanent):
+    """A setting or the environment cannot work; the text names it and says what to do."""
+
+
+class FencedOff(Permanent):
+    """The lease was lost, so nothing of this job may be committed."""
+
+
+class PublishFailed(Transient):
+    """Redis did not take the event within the time allowed. Publishing again with the same id is safe."""
+
+
+class StoreUnavailable(Transient):
+    """The database did not answer."""
+
+
+class ModelUnavailable(Transient):
+    """The model did not answer. `retry_after_seconds` is the earliest sensible next try."""
+
+    def __init__(self, message: str, retry_after_seconds: float = 15.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds

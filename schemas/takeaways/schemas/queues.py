@@ -1,0 +1,37 @@
+"""Names on Redis, in one place. Producers know names, never task code.
+
+| name | what | lifetime |
+| --- | --- | --- |
+| `takeaways:runs`, `takeaways:compactions` | event streams | permanent, trimmed below the oldest pending entry |
+| `extraction`, `consolidation` under the broker's prefix | Celery queues of hints | until a worker takes them |
+
+`docs/redis-and-tables.md` describes every key.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """The two kinds of job. Each has a pool, a Celery queue and a task of its own."""
+
+    EXTRACTION = "extraction"
+    CONSOLIDATION = "consolidation"
+
+    @property
+    def other(self) -> Kind:
+        return Kind.CONSOLIDATION if self is Kind.EXTRACTION else Kind.EXTRACTION
+
+
+RUNS_STREAM: Final = "takeaways:runs"
+COMPACTIONS_STREAM: Final = "takeaways:compactions"
+STREAMS: Final = (RUNS_STREAM, COMPACTIONS_STREAM)
+STREAM_OF_POOL: Final = {Kind.EXTRACTION: RUNS_STREAM, Kind.CONSOLIDATION: COMPACTIONS_STREAM}
+
+GROUP: Final = "takeaways"
+FIELD: Final = "event"
+
+BROKER_PREFIX: Final = "takeaways:celery:"
+TASK_OF_KIND: Final = {Kind.EXTRACTION: "takeaways.extract", Kind.CONSOLIDATION: "takeaways.consolidate"}

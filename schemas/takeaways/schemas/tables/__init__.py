@@ -1,0 +1,361 @@
+"""The tables, on SQLite and PostgreSQL alike. `docs/redis-and-tables.md` tells their lifetimes.
+
+Instants are BIGINT milliseconds since 1970 UTC. Ids compare exactly: collation C on PostgreSQL,
+BINARY on SQLite. Counters only grow; what a job has served is a second column beside each.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy import JSON as _JSON
+from sqlalchemy.dialects.postgresql import JSONB
+
+__all__ = [
+    "agents",
+    "candidates",
+    "dead_letters",
+    "erasures",
+    "inbox",
+    "jobs",
+    "messages",
+    "metadata",
+    "note_texts",
+    "notes",
+    "persons",
+    "quarantines",
+    "revisions",
+    "rooms",
+    "runs",
+    "section_texts",
+    "system",
+]
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+    }
+)
+
+IdText = String(255).with_variant(String(255, collation="C"), "postgresql")
+JSON = _JSON().with_variant(JSONB(), "postgresql")
+
+
+def _id(name: str, *, primary_key: bool = False, nullable: bool = False) -> Column[str]:
+    return Column(name, IdText, primary_key=primary_key, nullable=nullable)
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=text("0"))
+
+
+def _ms(name: str, *, nullable: bool = True) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
+
+
+system = Table(
+    "system",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("boot_id", String(64), nullable=False),
+    Column("pinned_boot_id", String(255)),
+    Column("clock_offset_ms", BigInteger, nullable=False, server_default=text("0")),
+    Column("policy_hash", String(64)),
+    comment="One row, id 1: the current boot, and the offset that tests add to the clock.",
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("generation", Integer, nullable=False, server_default=text("1")),
+    _ms("deleted_at_ms"),
+    Column("name", Text),
+    Column("model", Text),
+    Column("model_window", BigInteger),
+    _ms("model_at_ms"),
+    Column("boot_id", String(64)),
+    # what has come in, and what has been served of it
+    _count("arrivals_total"),
+    _count("messages_total"),
+    _count("messages_read"),
+    _count("runs_total"),
+    _count("runs_served"),
+    _count("compactions_total"),
+    _count("compactions_served"),
+    _count("candidates_total"),
+    _count("candidates_settled"),
+    _count("extractions_asked"),
+    _count("extractions_asked_served"),
+    _count("consolidations_asked"),
+    _count("consolidations_asked_served"),
+    _ms("last_success_ms"),
+    _ms("idle_served_ms"),
+    # the pass in progress of each kind: its horizon, and the marks it will set when it ends
+    Column("extraction_pass", JSON),
+    Column("consolidation_pass", JSON),
+    Column("consolidation_waited", Boolean, nullable=False, server_default=false()),
+    # the lease
+    Column("owner", String(255)),
+    Column("owner_kind", String(16)),
+    Column("epoch", BigInteger, nullable=False, server_default=text("0")),
+    Column("lease_until_ms", BigInteger),
+    Column("lease_boot", String(64)),
+    # attempts at what is being tried now; given back at every benign ending
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("attempts_at", String(255)),
+    # timers
+    _ms("wake_at_ms"),
+    Column("hints", Integer, nullable=False, server_default=text("0")),
+    _ms("not_before_ms"),
+    Column("parked_because", Text),
+    _ms("quarantine_retry_ms"),
+    Column("revision", BigInteger, nullable=False, server_default=text("0")),
+    Index("ix_agents_wake_at_ms", "wake_at_ms", postgresql_where=text("wake_at_ms IS NOT NULL"), sqlite_where=text("wake_at_ms IS NOT NULL")),
+)
+
+rooms = Table(
+    "rooms",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("room_id", primary_key=True),
+    Column("generation", Integer, nullable=False, server_default=text("1")),
+    _ms("deleted_at_ms"),
+    Column("title", Text),
+    Column("kind", String(16), nullable=False, server_default="room"),
+    _ms("last_activity_ms"),
+    _id("conversation_id", nullable=True),
+    Column("compaction", BigInteger, nullable=False, server_default=text("0")),
+    _id("boundary_message_id", nullable=True),
+    Column("summary", Text),
+    _ms("summary_at_ms"),
+    _id("summary_job_id", nullable=True),
+    Index("ix_rooms_activity", "agent_id", "last_activity_ms"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    _id("run_id", primary_key=True),
+    _id("room_id"),
+    _id("user_id", nullable=True),
+    Column("status", String(16), nullable=False),
+    Column("counted", Boolean, nullable=False),
+    _ms("started_at_ms"),
+    _ms("ended_at_ms", nullable=False),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("room_id", primary_key=True),
+    _id("message_id", primary_key=True),
+    Column("arrival", BigInteger, nullable=False, comment="per agent, allotted under the agent row's lock"),
+    Column("revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("state", String(16), nullable=False, comment="stored, awaited (an edit came first), deleted"),
+    Column("role", String(16), nullable=False),
+    _id("author_id"),
+    Column("author_name", Text),
+    Column("author_kind", String(16), nullable=False),
+    _id("user_id", nullable=True),
+    _id("run_id", nullable=True),
+    _ms("run_started_ms"),
+    Column("position", BigInteger),
+    Column("ordinal", BigInteger, nullable=False, server_default=text("0")),
+    _ms("said_at_ms", nullable=False),
+    Column("offset_minutes", Integer, nullable=False, server_default=text("0")),
+    Column("parts", JSON, nullable=False),
+    _id("read_by", nullable=True),
+    _id("quarantine_id", nullable=True),
+    Index(
+        "ix_messages_unread",
+        "agent_id",
+        "arrival",
+        postgresql_where=text("read_by IS NULL AND state = 'stored'"),
+        sqlite_where=text("read_by IS NULL AND state = 'stored'"),
+    ),
+    Index("ix_messages_author", "agent_id", "author_id"),
+)
+
+candidates = Table(
+    "candidates",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("candidate_id", primary_key=True),
+    Column("place", BigInteger, nullable=False, comment="per agent, in the order of extraction"),
+    _id("room_id"),
+    _id("job_id"),
+    Column("kind", String(16), nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    _ms("said_at_ms", nullable=False),
+    Column("evidence", JSON, nullable=False),
+    Column("state", String(16), nullable=False, server_default="waiting", comment="waiting or an Outcome of the account"),
+    Column("reason", Text),
+    _id("settled_by", nullable=True),
+    Column("settled_revision", BigInteger),
+    Index(
+        "ix_candidates_waiting",
+        "agent_id",
+        "place",
+        postgresql_where=text("state = 'waiting'"),
+        sqlite_where=text("state = 'waiting'"),
+    ),
+    Index("ix_candidates_room", "agent_id", "room_id"),
+)
+
+section_texts = Table(
+    "section_texts",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("content", JSON, nullable=False),
+    comment="Content-addressed sections: a revision that leaves one alone stores nothing.",
+)
+
+revisions = Table(
+    "revisions",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("sections", JSON, nullable=False, comment="digests, in order"),
+    Column("account", JSON, nullable=False, comment="edits, and what became of each candidate"),
+    _id("job_id", nullable=True),
+    Column("made_by", String(32), nullable=False),
+    _ms("made_at_ms", nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _id("job_id", primary_key=True),
+    _id("agent_id"),
+    Column("generation", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("reason", String(64), nullable=False),
+    Column("owner", String(255), nullable=False),
+    _ms("started_ms", nullable=False),
+    _ms("ended_ms"),
+    Column("outcome", String(32)),
+    Column("detail", Text),
+    Column("model", Text),
+    Column("prompt_version", String(64)),
+    Column("messages_read", BigInteger, nullable=False, server_default=text("0")),
+    Column("candidates_made", BigInteger, nullable=False, server_default=text("0")),
+    Column("candidates_settled", BigInteger, nullable=False, server_default=text("0")),
+    Column("calls", Integer, nullable=False, server_default=text("0")),
+    Column("input_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("output_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("cached_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("revision", BigInteger),
+    UniqueConstraint("agent_id", "epoch"),
+    Index("ix_jobs_started", "started_ms"),
+)
+
+quarantines = Table(
+    "quarantines",
+    metadata,
+    _id("quarantine_id", primary_key=True),
+    _id("agent_id"),
+    Column("kind", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("items", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    _ms("made_at_ms", nullable=False),
+    _ms("retry_at_ms"),
+    _ms("lifted_at_ms"),
+    Index("ix_quarantines_agent", "agent_id"),
+)
+
+inbox = Table(
+    "inbox",
+    metadata,
+    _id("source", primary_key=True),
+    _id("event_id", primary_key=True),
+    _id("agent_id"),
+    Column("type", String(255), nullable=False),
+    Column("body_hash", String(64), nullable=False),
+    Column("outcome", String(32), nullable=False),
+    _ms("taken_in_ms", nullable=False),
+    Index("ix_inbox_taken_in", "taken_in_ms"),
+)
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("dead_letter_id", String(64), primary_key=True),
+    Column("stream", String(255), nullable=False),
+    Column("entry_id", String(64), nullable=False),
+    Column("reason", String(32), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    _id("source", nullable=True),
+    _id("event_id", nullable=True),
+    _id("agent_id", nullable=True),
+    _ms("at_ms", nullable=False),
+    Column("state", String(16), nullable=False, server_default="open", comment="open, retried or discarded"),
+    UniqueConstraint("stream", "entry_id"),
+    Index("ix_dead_letters_at", "at_ms"),
+)
+
+notes = Table(
+    "notes",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("room_id", primary_key=True),
+    _id("conversation_id", primary_key=True),
+    Column("compaction", BigInteger, primary_key=True, autoincrement=False),
+    Column("text_hash", String(64), comment="null: pinned to have no note"),
+    Column("revision", BigInteger, nullable=False),
+    _ms("pinned_at_ms", nullable=False),
+)
+
+note_texts = Table(
+    "note_texts",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("text_hash", String(64), primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
+persons = Table(
+    "persons",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("person_id", primary_key=True),
+    _ms("deleted_at_ms", nullable=False),
+    comment="Tombstones: what a person said up to then does not enter again.",
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("erasure_id", String(64), primary_key=True),
+    _id("agent_id"),
+    Column("scope", String(16), nullable=False),
+    _id("subject_id"),
+    _ms("asked_ms", nullable=False),
+    _ms("done_ms"),
+    Column("account", JSON, nullable=False),
+    Index("ix_erasures_open", "done_ms"),
+)
+

@@ -1,0 +1,124 @@
+"""The decision: what is due for an agent, why, or when it will be. Pure; everybody asks it.
+
+Extraction is due after enough successful runs since the last one; consolidation when the agent has been
+idle, a room was compacted, or many candidates wait. A pass that was begun goes on before anything new of its
+kind. When both are due extraction goes first, but a consolidation that has waited through one goes next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from takeaways.schemas.queues import Kind
+from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.state import AgentState
+
+
+class Reason(StrEnum):
+    """Why a job is due. Stored with the job; logs, metrics and pages use the same words."""
+
+    UNDERWAY = "underway"
+    ASKED = "asked"
+    RUNS = "runs"
+    QUARANTINE_RETRY = "quarantine_retry"
+    COMPACTED = "compacted"
+    MANY_CANDIDATES = "many_candidates"
+    IDLE = "idle"
+
+
+class Hold(StrEnum):
+    """Why nothing may start although something is due."""
+
+    LEASED = "leased"
+    NOT_YET = "not_yet"
+    PARKED = "parked"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """One kind's side of the decision: the reason it is due, or the instant it will be if nothing else comes."""
+
+    due: Reason | None = None
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`next` may be claimed now, for `reason`; or nothing may, because of `hold` or because nothing is due.
+
+    `wake_at_ms` is when somebody must look again; None when only an event can change the answer.
+    """
+
+    next: Kind | None
+    reason: Reason | None
+    hold: Hold | None
+    wake_at_ms: int | None
+    extraction: Outlook
+    consolidation: Outlook
+
+    def outlook(self, kind: Kind) -> Outlook:
+        return self.extraction if kind is Kind.EXTRACTION else self.consolidation
+
+
+def decide(state: AgentState, policy: Policy, now_ms: int) -> Decision:
+    """Decide for one agent at `now_ms` (the database's clock)."""
+    extraction = _extraction(state, policy, now_ms)
+    consolidation = _consolidation(state, policy, now_ms)
+    chosen = _choose(state, extraction, consolidation)
+    if state.deleted:
+        return Decision(None, None, Hold.DELETED, None, Outlook(), Outlook())
+    if chosen is None:
+        waits = [outlook.at_ms for outlook in (extraction, consolidation) if outlook.at_ms is not None]
+        if state.lease_remaining_ms > 0:
+            return Decision(None, None, Hold.LEASED, now_ms + state.lease_remaining_ms, extraction, consolidation)
+        return Decision(None, None, None, min(waits, default=None), extraction, consolidation)
+    hold, until_ms = _held(state, now_ms)
+    if hold is not None:
+        return Decision(None, None, hold, until_ms, extraction, consolidation)
+    reason = (extraction if chosen is Kind.EXTRACTION else consolidation).due
+    return Decision(chosen, reason, None, now_ms, extraction, consolidation)
+
+
+def _extraction(state: AgentState, policy: Policy, now_ms: int) -> Outlook:
+    if state.extraction_underway:
+        return Outlook(Reason.UNDERWAY)
+    if state.extractions_asked > 0:
+        return Outlook(Reason.ASKED)
+    if state.runs_waiting >= policy.runs_per_extraction:
+        return Outlook(Reason.RUNS)
+    if state.quarantine_retry_ms is not None:
+        if state.quarantine_retry_ms <= now_ms:
+            return Outlook(Reason.QUARANTINE_RETRY)
+        return Outlook(at_ms=state.quarantine_retry_ms)
+    return Outlook()
+
+
+def _consolidation(state: AgentState, policy: Policy, now_ms: int) -> Outlook:
+    if state.consolidation_underway:
+        return Outlook(Reason.UNDERWAY)
+    if state.consolidations_asked > 0:
+        return Outlook(Reason.ASKED)
+    if state.compactions_waiting > 0:
+        return Outlook(Reason.COMPACTED)
+    if state.candidates_waiting >= policy.candidates_per_consolidation:
+        return Outlook(Reason.MANY_CANDIDATES)
+    if state.last_success_ms is None or state.last_success_ms <= (state.idle_served_ms or 0):
+        return Outlook()
+    idle_at_ms = state.last_success_ms + policy.idle_ms
+    return Outlook(Reason.IDLE) if idle_at_ms <= now_ms else Outlook(at_ms=idle_at_ms)
+
+
+def _choose(state: AgentState, extraction: Outlook, consolidation: Outlook) -> Kind | None:
+    if consolidation.due and (state.consolidation_waited or not extraction.due):
+        return Kind.CONSOLIDATION
+    return Kind.EXTRACTION if extraction.due else None
+
+
+def _held(state: AgentState, now_ms: int) -> tuple[Hold | None, int | None]:
+    if state.lease_remaining_ms > 0:
+        return Hold.LEASED, now_ms + state.lease_remaining_ms
+    if state.not_before_ms is not None and state.not_before_ms > now_ms:
+        return (Hold.PARKED if state.parked_because else Hold.NOT_YET), state.not_before_ms
+    return None, None
