@@ -33,7 +33,6 @@ class Hold(StrEnum):
     LEASED = "leased"
     NOT_YET = "not_yet"
     PARKED = "parked"
-    DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,6 @@ def decide(state: AgentState, policy: Policy, now_ms: int) -> Decision:
     extraction = _extraction(state, policy, now_ms)
     consolidation = _consolidation(state, policy, now_ms)
     chosen = _choose(state, extraction, consolidation)
-    if state.deleted:
-        return Decision(None, None, Hold.DELETED, None, Outlook(), Outlook())
     if chosen is None:
         waits = [outlook.at_ms for outlook in (extraction, consolidation) if outlook.at_ms is not None]
         if state.lease_remaining_ms > 0:

@@ -13,7 +13,6 @@ from takeaways.schemas.queues import Kind
 class AgentState:
     """Counts of what waits, and the timers. `lease_remaining_ms` is 0 when nobody holds the lease."""
 
-    deleted: bool = False
     runs_waiting: int = 0
     unread: int = 0
     extractions_asked: int = 0
@@ -37,9 +36,7 @@ class AgentState:
         clock_ms, clock_boot = lease_clock
         held = row["owner"] is not None and row["lease_boot"] == clock_boot
         same_boot = row["boot_id"] == boot_id
-        underway = row["extraction_pass"] is not None
         return cls(
-            deleted=row["deleted_at_ms"] is not None and row["arrivals_total"] == 0 and row["last_success_ms"] is None,
             runs_waiting=row["runs_total"] - row["runs_served"] if same_boot else 0,
             unread=row["messages_total"] - row["messages_read"],
             extractions_asked=row["extractions_asked"] - row["extractions_asked_served"],
@@ -48,7 +45,7 @@ class AgentState:
             consolidations_asked=row["consolidations_asked"] - row["consolidations_asked_served"],
             last_success_ms=row["last_success_ms"],
             idle_served_ms=row["idle_served_ms"],
-            extraction_underway=underway,
+            extraction_underway=row["extraction_pass"] is not None,
             consolidation_underway=row["consolidation_pass"] is not None,
             consolidation_waited=row["consolidation_waited"],
             lease_remaining_ms=max(row["lease_until_ms"] - clock_ms, 0) if held else 0,
