@@ -1,0 +1,51 @@
+# `make` alone lists what there is. Everything runs from .venv, which the targets install first.
+.DEFAULT_GOAL := help
+.PHONY: help demo up test check format install install-run migration-check quality schemas lock clean
+
+BIN := .venv/bin
+# Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
+WORKERS ?= 2
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: install-run ## Play three conversations through the whole pipeline, and show what is remembered
+	@$(BIN)/takeaways demo
+
+up: install-run ## The same pipeline as a server that stays: Redis, both pools, one data folder
+	@$(BIN)/takeaways up
+
+test: check ## All checks, then all tests with coverage
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations 10 --cov --cov-report term --cov-report xml:build/coverage.xml
+
+check: install ## Lint, format, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install ## Put imports and layout right
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+quality: install ## Score what the offline model remembers on LoCoMo (DATA=folder)
+	@$(BIN)/python -m benchmarks.quality $(if $(DATA),--data $(DATA))
+
+schemas: install ## Write the JSON Schemas of the wire from the models
+	@$(BIN)/python -m takeaways.schemas.wire
+
+migration-check: install ## Do the migrations make the tables that the code names? (both databases)
+	@$(BIN)/pytest -q tests/integration/test_migrations.py
+
+lock: ## Write requirements/*.txt again from pyproject.toml (UPGRADE=1: newest versions; needs uv)
+	@scripts/lock.sh
+
+install: ## Install everything into .venv, if that has not been done
+	@scripts/install.sh dev
+
+install-run:
+	@scripts/install.sh run
+
+clean: ## Remove .venv, caches and what was built
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage coverage.xml
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
