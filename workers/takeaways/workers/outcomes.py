@@ -50,7 +50,7 @@ _MEANINGS = {
     Outcome.NOTHING_DUE: "the hint came late or twice; the work is already done",
     Outcome.BUSY: "another job holds the agent; that one, or the sweep, goes on",
     Outcome.CONTINUES: "the slice is over and its progress is stored; the rest is hinted again",
-    Outcome.OVERLOADED: "the model limits its rate or is overloaded; the lease was given back until it may be asked",
+    Outcome.OVERLOADED: "the model is overloaded or limits its rate; the lease was given back until then",
     Outcome.INTERRUPTED: "the worker shuts down; the rest waits for another one",
     Outcome.FENCED_OFF: "the lease was lost, so the result was thrown away",
     Outcome.REFUSED: "the model declined to answer",
@@ -58,5 +58,5 @@ _MEANINGS = {
     Outcome.UNREADABLE_ANSWER: "the model's answer was cut, empty or not of our schema",
     Outcome.REFUSED_EDITS: "the model's edits break a rule of the memory, so nothing was changed",
     Outcome.FAILED: "an error that is none of the others; the job's detail and the log name it",
-    Outcome.QUARANTINED: "the batch failed as often as it may; it is set aside, visibly, and the rest goes on",
+    Outcome.QUARANTINED: "the batch failed as often as it may and is set aside, visibly; the rest goes on",
 }

@@ -124,7 +124,8 @@ agents = Table(
     Column("hints", Integer, nullable=False, server_default=text("0")),
     _ms("not_before_ms"),
     Column("parked_because", Text),
-    _ms("quarantine_retry_ms"),
+    _ms("extraction_retry_ms"),
+    _ms("consolidation_retry_ms"),
     Column("revision", BigInteger, nullable=False, server_default=text("0")),
     Index("ix_agents_wake_at_ms", "wake_at_ms", postgresql_where=text("wake_at_ms IS NOT NULL"), sqlite_where=text("wake_at_ms IS NOT NULL")),
 )
@@ -189,8 +190,8 @@ messages = Table(
         "ix_messages_unread",
         "agent_id",
         "arrival",
-        postgresql_where=text("read_by IS NULL AND state = 'stored'"),
-        sqlite_where=text("read_by IS NULL AND state = 'stored'"),
+        postgresql_where=text("read_by IS NULL AND quarantine_id IS NULL AND state = 'stored'"),
+        sqlite_where=text("read_by IS NULL AND quarantine_id IS NULL AND state = 'stored'"),
     ),
     Index("ix_messages_author", "agent_id", "author_id"),
 )
@@ -208,8 +209,9 @@ candidates = Table(
     Column("text", Text, nullable=False),
     _ms("said_at_ms", nullable=False),
     Column("evidence", JSON, nullable=False),
-    Column("state", String(16), nullable=False, server_default="waiting", comment="waiting or an Outcome of the account"),
+    Column("state", String(16), nullable=False, server_default="waiting", comment="waiting, quarantined, withdrawn or its Fate"),
     Column("reason", Text),
+    _id("quarantine_id", nullable=True),
     _id("settled_by", nullable=True),
     Column("settled_revision", BigInteger),
     Index(

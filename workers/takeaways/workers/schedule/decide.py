@@ -85,11 +85,7 @@ def _extraction(state: AgentState, policy: Policy, now_ms: int) -> Outlook:
         return Outlook(Reason.ASKED)
     if state.runs_waiting >= policy.runs_per_extraction:
         return Outlook(Reason.RUNS)
-    if state.quarantine_retry_ms is not None:
-        if state.quarantine_retry_ms <= now_ms:
-            return Outlook(Reason.QUARANTINE_RETRY)
-        return Outlook(at_ms=state.quarantine_retry_ms)
-    return Outlook()
+    return _at(state.extraction_retry_ms, Reason.QUARANTINE_RETRY, now_ms)
 
 
 def _consolidation(state: AgentState, policy: Policy, now_ms: int) -> Outlook:
@@ -101,10 +97,17 @@ def _consolidation(state: AgentState, policy: Policy, now_ms: int) -> Outlook:
         return Outlook(Reason.COMPACTED)
     if state.candidates_waiting >= policy.candidates_per_consolidation:
         return Outlook(Reason.MANY_CANDIDATES)
+    retry = _at(state.consolidation_retry_ms, Reason.QUARANTINE_RETRY, now_ms)
     if state.last_success_ms is None or state.last_success_ms <= (state.idle_served_ms or 0):
+        return retry
+    idle = _at(state.last_success_ms + policy.idle_ms, Reason.IDLE, now_ms)
+    return min(idle, retry, key=lambda outlook: (outlook.due is None, outlook.at_ms is None, outlook.at_ms or 0))
+
+
+def _at(at_ms: int | None, reason: Reason, now_ms: int) -> Outlook:
+    if at_ms is None:
         return Outlook()
-    idle_at_ms = state.last_success_ms + policy.idle_ms
-    return Outlook(Reason.IDLE) if idle_at_ms <= now_ms else Outlook(at_ms=idle_at_ms)
+    return Outlook(reason) if at_ms <= now_ms else Outlook(at_ms=at_ms)
 
 
 def _choose(state: AgentState, extraction: Outlook, consolidation: Outlook) -> Kind | None:

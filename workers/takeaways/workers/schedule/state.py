@@ -28,7 +28,8 @@ class AgentState:
     lease_kind: Kind | None = None
     not_before_ms: int | None = None
     parked_because: str | None = None
-    quarantine_retry_ms: int | None = None
+    extraction_retry_ms: int | None = None
+    consolidation_retry_ms: int | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any], *, boot_id: str, lease_clock: tuple[int, str]) -> AgentState:
@@ -52,5 +53,6 @@ class AgentState:
             lease_kind=Kind(row["owner_kind"]) if row["owner_kind"] else None,
             not_before_ms=row["not_before_ms"],
             parked_because=row["parked_because"],
-            quarantine_retry_ms=row["quarantine_retry_ms"],
+            extraction_retry_ms=row["extraction_retry_ms"],
+            consolidation_retry_ms=row["consolidation_retry_ms"],
         )
