@@ -1,0 +1,84 @@
+"""The Celery app: what carries hints to the pools. Each setting that is not Celery's default has its reason.
+
+Hints hold an agent's id and no data, and may be lost, doubled, late or out of order: the database is the truth
+and the sweep hints again. Nothing here connects; the app is nobody's global.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from celery import Celery
+from kombu import Queue
+
+from takeaways.schemas.queues import BROKER_PREFIX, Kind
+from takeaways.workers.settings import Settings
+
+# One of a queue's entries is taken back when it has been out for this long. A slice lasts about a minute and a
+# call some minutes; an entry that comes back while its job runs starts a second copy, which ends `busy`.
+_LEAST_VISIBILITY_SECONDS: Final = 3600
+
+
+def make_app(settings: Settings) -> Celery:
+    """Make the app for these settings, without tasks. Connects when it is first used."""
+    # Another service that shares this process keeps its own current app.
+    app = Celery("takeaways", set_as_current=False, broker=settings.broker)
+    app.conf.update(configuration(settings))
+    return app
+
+
+def configuration(settings: Settings) -> dict[str, Any]:
+    """Celery's settings as a plain value."""
+    return {
+        # A hint is spent when its job has ended, so a killed worker's hints come back.
+        "task_acks_late": True,
+        # The attempts that end in a lost worker are counted in the database, so this cannot go round for ever.
+        "task_reject_on_worker_lost": True,
+        # A hint that waits in one worker's memory cannot be taken by a free one.
+        "worker_prefetch_multiplier": 1,
+        # A copy that starts when the connection blinks ends `busy`; killing the first would lose its work.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        # The jobs table is the result. A result backend costs two more round trips a task.
+        "result_backend": None,
+        "task_ignore_result": True,
+        # A hint is an id. Nothing that can run code is accepted.
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        # A misspelt queue is an error here, not a list on Redis that nobody reads.
+        "task_create_missing_queues": False,
+        "task_queues": [Queue(kind.value) for kind in Kind],
+        "task_default_queue": Kind.EXTRACTION.value,
+        "broker_transport_options": {
+            "global_keyprefix": BROKER_PREFIX,
+            "visibility_timeout": visibility_seconds(settings),
+            # A killed worker's hints return within seconds; by default it takes a hundred.
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            # A half-open connection hangs a worker for good without these four.
+            "socket_timeout": 10,
+            "socket_connect_timeout": 3,
+            "socket_keepalive": True,
+            "health_check_interval": 5,
+            # A write that is repeated below us would be a second hint.
+            "retry_on_timeout": False,
+        },
+        # A worker outlives its broker, at start as well: the sweep repairs what was missed.
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        # For Flower.
+        "worker_send_task_events": True,
+        "task_send_sent_event": True,
+        # Jobs wait for the model: 200 slots in threads cost 130 MB, a prefork slot costs 60 MB.
+        "worker_pool": settings.pool,
+        "worker_pool_start_method": settings.pool_start_method,
+        "worker_concurrency": settings.concurrency,
+        # Ours is set up by `telemetry`; Celery's would add a second handler and print our lines twice.
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+    }
+
+
+def visibility_seconds(settings: Settings) -> int:
+    """How long an unanswered hint stays hidden: well above the longest that a job may hold it."""
+    longest = settings.slice_seconds + 2 * settings.call_seconds
+    return max(_LEAST_VISIBILITY_SECONDS, round(4 * longest))

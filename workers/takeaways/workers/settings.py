@@ -1,0 +1,178 @@
+"""The settings, read from the environment in one place: every variable is `TAKEAWAYS_` and a field's name.
+
+What is not set comes from a `takeaways up` that runs with the same home, so that the commands of a second
+terminal meet it without any setting; else from the defaults below. URLs may hold passwords: they are shown
+through `address` and left out of `repr`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from takeaways.schemas.errors import Misconfigured
+from takeaways.workers.schedule.policy import Policy
+
+PREFIX: Final = "TAKEAWAYS_"
+# Read by the tests and the benchmarks, not by the program.
+_KNOWN_ELSEWHERE: Final = frozenset({"TAKEAWAYS_DATA"})
+_DEFAULT_POLICY: Final = Policy()
+
+Seconds = Annotated[float, Field(gt=0, le=366 * 24 * 3600.0)]
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+def _default_home() -> Path:
+    """The folder for the database and the embedded server's data, as the XDG rules have it."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "takeaways"
+
+
+class Settings(BaseSettings):
+    """One frozen value, made at start-up and handed on."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True)
+
+    home: Path = Field(default_factory=_default_home, description="folder of the default database")
+    redis_url: str = Field("redis://127.0.0.1:6379/0", repr=False, description="where events are published")
+    broker_url: str = Field("", repr=False, description="where hints travel; the same server unless set")
+    database_url: str = Field("", repr=False, description="sqlite:///file or postgresql://…")
+
+    model: str = Field("offline", description="offline, offline+local, or package.module:factory")
+    window: int | None = Field(
+        None, ge=1_000, description="context window in tokens, over what the model says"
+    )
+    boot_id: str | None = Field(
+        None, max_length=255, description="pins the boot; a new value resets run counts"
+    )
+
+    pool: Literal["threads", "prefork", "solo"] = Field("threads", description="Celery's pool")
+    pool_start_method: Literal["fork", "spawn"] = Field("fork", description="how prefork makes its children")
+    concurrency: Positive = Field(20, description="jobs at once in one worker process")
+
+    runs_per_extraction: Positive = _DEFAULT_POLICY.runs_per_extraction
+    idle_seconds: Seconds = _DEFAULT_POLICY.idle_seconds
+    candidates_per_consolidation: Positive = _DEFAULT_POLICY.candidates_per_consolidation
+    rooms_summarised: Positive = _DEFAULT_POLICY.rooms_summarised
+    lease_seconds: Seconds = _DEFAULT_POLICY.lease_seconds
+    slice_seconds: Seconds = _DEFAULT_POLICY.slice_seconds
+    call_seconds: Seconds = _DEFAULT_POLICY.call_seconds
+    max_attempts: Positive = _DEFAULT_POLICY.max_attempts
+    quarantine_seconds: Seconds = _DEFAULT_POLICY.quarantine_seconds
+    hint_again_seconds: Seconds = _DEFAULT_POLICY.hint_again_seconds
+    hint_again_max_seconds: Seconds = _DEFAULT_POLICY.hint_again_max_seconds
+
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="auto: text on a terminal, else JSON"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="of our own messages")
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings
+
+    @classmethod
+    def from_env(cls, **overrides: Any) -> Self:
+        """Read the environment; `overrides` win. Raises `Misconfigured` that names each bad variable."""
+        try:
+            settings = cls(**overrides)
+        except ValidationError as error:
+            raise Misconfigured(_explain(error)) from None
+        found = running_server(settings.home)
+        missing = {name: value for name, value in found.items() if name not in settings.model_fields_set}
+        if not missing:
+            return settings
+        return cls(**{**settings.model_dump(include=settings.model_fields_set), **missing})
+
+    @property
+    def policy(self) -> Policy:
+        """The numbers that the decision and the jobs go by."""
+        names = Policy.__dataclass_fields__
+        return Policy(**{name: getattr(self, name) for name in names})
+
+    @property
+    def broker(self) -> str:
+        return self.broker_url or self.redis_url
+
+    @property
+    def database(self) -> str:
+        return self.database_url or f"sqlite:///{self.home / 'takeaways.db'}"
+
+    @property
+    def uses_sqlite(self) -> bool:
+        return self.database.startswith("sqlite")
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long a worker may take to drain: longer than one call to the model."""
+        return self.call_seconds + 15.0
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give another process these settings, with the passwords that are in the URLs."""
+        values = {
+            **self.model_dump(mode="json", exclude_none=True),
+            "broker_url": self.broker,
+            "database_url": self.database,
+        }
+        return {f"{PREFIX}{name.upper()}": str(value) for name, value in values.items()}
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """One warning for each `TAKEAWAYS_…` variable that nothing reads, with the name that may be meant."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | _KNOWN_ELSEWHERE
+    warnings = []
+    for name in sorted(environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, n=1)
+            warnings.append(f"{name} is no setting of ours{f'; is {near[0]} meant?' if near else ''}")
+    return warnings
+
+
+def address(url: str) -> str:
+    """A URL without user, password and query: what logs and messages may show."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "(a URL that cannot be read)"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def running_server(home: Path) -> dict[str, str]:
+    """The settings of a `takeaways up` that runs with this home, or nothing. A locked file says that it runs."""
+    try:
+        with (home / "up.json").open("r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found: dict[str, str] = json.load(file)
+                return found
+    except (OSError, ValueError):
+        pass
+    return {}
+
+
+def _explain(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{PREFIX}{str(p['loc'][0]).upper() if p['loc'] else ''}: {p['msg']}" for p in problems)
