@@ -1,7 +1,7 @@
 """The Celery app: what carries hints to the pools. Each setting that is not Celery's default has its reason.
 
-Hints hold an agent's id and no data, and may be lost, doubled, late or out of order: the database is the truth
-and the sweep hints again. Nothing here connects; the app is nobody's global.
+Hints hold an agent's id and no data, and may be lost, doubled, late or out of order: the database is the
+truth and the sweep hints again. Nothing here connects; the app is nobody's global.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kombu import Queue
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.settings import Settings
 
-# One of a queue's entries is taken back when it has been out for this long. A slice lasts about a minute and a
-# call some minutes; an entry that comes back while its job runs starts a second copy, which ends `busy`.
+# A hint that is not acknowledged goes back to its queue after this long. A slice lasts about a minute, a call
+# some minutes; one that comes back while its job runs starts a second copy, which ends `busy`.
 _LEAST_VISIBILITY_SECONDS: Final = 3600
 
 
@@ -32,7 +32,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     return {
         # A hint is spent when its job has ended, so a killed worker's hints come back.
         "task_acks_late": True,
-        # The attempts that end in a lost worker are counted in the database, so this cannot go round for ever.
+        # Attempts are counted in the database, so a job that kills its worker cannot go round for ever.
         "task_reject_on_worker_lost": True,
         # A hint that waits in one worker's memory cannot be taken by a free one.
         "worker_prefetch_multiplier": 1,

@@ -160,7 +160,10 @@ def address(url: str) -> str:
 
 
 def running_server(home: Path) -> dict[str, str]:
-    """The settings of a `takeaways up` that runs with this home, or nothing. A locked file says that it runs."""
+    """The settings of a `takeaways up` that runs with this home, or nothing.
+
+    A lock on its file, which ends with the process, says that it still runs.
+    """
     try:
         with (home / "up.json").open("r+b") as file:
             try:
