@@ -11,7 +11,7 @@ import json
 import unicodedata
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 MAX_ID_LENGTH = 255
@@ -28,17 +28,19 @@ def why_bad(value: object) -> str | None:
     if not (value.isascii() and value.isprintable()):
         for place, character in enumerate(value):
             if unicodedata.category(character) in ("Cc", "Cs"):
-                return f"an id has no control characters or surrogates, this one has U+{ord(character):04X} at {place}"
+                found = f"U+{ord(character):04X} at {place}"
+                return f"an id has no control characters or surrogates, this one has {found}"
     return None
 
 
-def _checked(value: str) -> str:
+def _checked(value: Any) -> Any:
     if problem := why_bad(value):
         raise PydanticCustomError("bad_id", "{problem}", {"problem": problem})
     return value
 
 
-Id = Annotated[str, StringConstraints(strict=True), AfterValidator(_checked)]
+# The length stands here for the JSON Schema that is made of it; `_checked` runs before and says what is wrong.
+Id = Annotated[str, BeforeValidator(_checked), Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
 def digest(*parts: Any) -> str:
@@ -50,3 +52,13 @@ def digest(*parts: Any) -> str:
 def derived(prefix: str, *parts: Any) -> str:
     """An idempotent id: the same parts give the same id, other parts another (128 bits of SHA-256)."""
     return f"{prefix}:{digest(*parts)[:32]}"
+
+
+def message_id(run_id: str, ordinal: int) -> str:
+    """The id of a message that came without one: the run's and its place in the whole run, from 0.
+
+    Producers stamp it before they split a run, readers give it to what nobody stamped. Where it would be longer
+    than an id may be, a digest stands in its place.
+    """
+    readable = f"{run_id}#{ordinal}"
+    return readable if len(readable) <= MAX_ID_LENGTH else derived("message", run_id, ordinal)
