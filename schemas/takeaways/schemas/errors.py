@@ -13,6 +13,7 @@
     └── Transient               try again later
         ├── PublishFailed       Redis did not take an event within its time
         ├── StoreUnavailable    the database did not answer
+        ├── CallAborted         the call was called off: lease lost, or the worker shuts down
         └── ModelUnavailable    the model did not answer; `retry_after_seconds` says when to ask again
 """
 
@@ -103,6 +104,10 @@ class PublishFailed(Transient):
 
 class StoreUnavailable(Transient):
     """The database did not answer."""
+
+
+class CallAborted(Transient):
+    """The call was called off by its abort flag. Nothing was answered."""
 
 
 class ModelUnavailable(Transient):

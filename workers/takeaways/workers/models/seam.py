@@ -1,7 +1,7 @@
 """`MemoryModel`, the one seam between the pipeline and whatever reads the transcripts.
 
-Raises: `ModelUnavailable` (ask again later), `ModelRefused`, `AnswerUnreadable`, `TooLong`. An answer that
-is cut, empty or refused is never returned as if it were one.
+Raises: `ModelUnavailable` (ask again later), `CallAborted`, `ModelRefused`, `AnswerUnreadable`, `TooLong`. An
+answer that is cut, empty or refused is never returned as if it were one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,133 @@
+"""One step of a consolidation: merge the oldest waiting candidates into the memory, as one new revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, update
+from sqlalchemy.engine import RowMapping
+
+from takeaways.recall.store import Revision, load_memory
+from takeaways.schemas.database import assert_no_transaction, now_ms
+from takeaways.schemas.memories import Candidate
+from takeaways.schemas.queues import Kind
+from takeaways.schemas.tables import agents
+from takeaways.workers import quarantine
+from takeaways.workers.budgets import consolidation_tokens, memory_tokens
+from takeaways.workers.consolidation import store
+from takeaways.workers.consolidation.edits import Account, Guards, apply
+from takeaways.workers.consolidation.fit import Fitted, fit
+from takeaways.workers.consolidation.offer import Offer, offer
+from takeaways.workers.jobs import Job
+from takeaways.workers.leases import fenced
+from takeaways.workers.leases.claim import attempts_key
+from takeaways.workers.outcomes import Outcome
+
+
+class Consolidation:
+    """The steps of a consolidation pass. The model is not called when no candidate waits."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def step(self) -> bool:
+        """Merge one batch. False when no candidate waits up to the horizon."""
+        job = self._job
+        current, batch = self._plan()
+        if batch is None:
+            return False
+        job.phase("consolidating")
+        assert_no_transaction()
+        answered = job.services.model.consolidate(batch.request, job.call)
+        job.tally.spent(answered.usage, answered.model)
+        applied = apply(current.memory, batch.candidates, batch, answered.answer, Guards())
+        fitted = self._fit(applied.memory)
+        job.phase("writing")
+        self._commit(current, batch, applied.account, fitted)
+        return True
+
+    def set_aside(self, why: Outcome, detail: str) -> None:
+        """Quarantine the batch that comes next: the same candidates and memory always give the same batch."""
+        job = self._job
+        _, batch = self._plan()
+        if batch is None:
+            return
+        ids = [candidate.id for candidate in batch.candidates]
+        with fenced(job.services.database, job.lease) as (connection, row):
+            quarantine_id = quarantine.put(
+                connection, job.lease, items=len(ids), why=why, detail=detail, policy=job.services.policy
+            )
+            store.set_aside(connection, job.lease.agent_id, ids, quarantine_id)
+            first_time = job.lease.work.quarantine_id is None
+            self._progress(connection, row, settled=len(ids) if first_time else 0)
+        job.tally.set_aside = why
+
+    def finish(self, connection: Connection, row: RowMapping) -> dict[str, Any]:
+        """The marks of the pass, as they were when it began. A pass without candidates moves them too."""
+        work, agent_id = self._job.lease.work, self._job.lease.agent_id
+        store.drop_old_summaries(connection, agent_id, keep=self._job.services.policy.rooms_summarised)
+        return {
+            "compactions_served": max(row["compactions_served"], work.compactions),
+            "consolidations_asked_served": max(row["consolidations_asked_served"], work.asked),
+            "idle_served_ms": max(row["idle_served_ms"] or 0, work.last_success_ms or 0) or None,
+            "consolidation_waited": False,
+            **quarantine.next_retry(connection, agent_id, Kind.CONSOLIDATION),
+        }
+
+    def _plan(self) -> tuple[Revision, Offer | None]:
+        job = self._job
+        work, model = job.lease.work, job.services.model
+        with job.services.database.read() as connection:
+            current = load_memory(connection, job.lease.agent_id)
+            waiting = store.load_waiting(
+                connection, job.lease.agent_id, upto=work.upto, quarantine_id=work.quarantine_id
+            )
+        if not waiting:
+            return current, None
+        step_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
+        return current, offer(current.memory, waiting, step_tokens >> job.halvings, model.count_tokens)
+
+    def _fit(self, memory: Any) -> Fitted:
+        job = self._job
+        with job.services.database.read() as connection:
+            at_ms = now_ms(connection)
+        return fit(memory, memory_tokens(job.services.model.window), job.services.model.count_tokens, at_ms)
+
+    def _commit(self, current: Revision, batch: Offer, account: Account, fitted: Fitted) -> None:
+        job = self._job
+        agent_id = job.lease.agent_id
+        offered: dict[str, Candidate] = {candidate.id: candidate for candidate in batch.candidates}
+        with fenced(job.services.database, job.lease) as (connection, row):
+            # An edited message may have taken a line or a candidate away while the model worked: plan again.
+            if row["revision"] != current.number or store.still_waiting(connection, agent_id, offered) != set(offered):
+                return
+            number = current.number + 1
+            store.settle(connection, agent_id, account.fates(), job_id=job.lease.job_id, revision=number)
+            store.save_revision(
+                connection,
+                agent_id,
+                number,
+                fitted.memory,
+                account={**account.to_json(), "trimmed": fitted.to_json()},
+                made_by="consolidation",
+                job_id=job.lease.job_id,
+            )
+            if (quarantine_id := job.lease.work.quarantine_id) is not None:
+                quarantine.lift(connection, quarantine_id)
+            job.tally.candidates_settled += len(offered)
+            job.tally.revision = number
+            self._progress(connection, row, settled=0 if quarantine_id else len(offered))
+
+    def _progress(self, connection: Connection, row: RowMapping, *, settled: int) -> None:
+        """Move the counter; what comes next begins with a first attempt."""
+        lease = self._job.lease
+        connection.execute(
+            update(agents)
+            .where(agents.c.agent_id == lease.agent_id)
+            .values(
+                candidates_settled=row["candidates_settled"] + settled,
+                attempts=1,
+                attempts_at=attempts_key(connection, lease.agent_id, lease.kind, lease.work),
+            )
+        )
+        self._job.record(connection)

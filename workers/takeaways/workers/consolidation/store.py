@@ -1,0 +1,130 @@
+"""What a consolidation reads and writes: candidates, revisions, session summaries. SQL, and no decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from takeaways.schemas.database import now_ms
+from takeaways.schemas.memories import Candidate, Memory
+from takeaways.schemas.tables import agents, candidates, revisions, rooms, section_texts
+
+MAX_ROWS: Final = 1_000
+
+
+def load_waiting(connection: Connection, agent_id: str, *, upto: int, quarantine_id: str | None) -> tuple[Candidate, ...]:
+    """Candidates that wait, in the order in which they were said; at most `MAX_ROWS` of them.
+
+    `upto` is the horizon of the pass: a place that was not yet given when it began.
+    """
+    if quarantine_id is None:
+        waiting = (candidates.c.state == "waiting", candidates.c.place < upto)
+    else:
+        waiting = (candidates.c.state == "quarantined", candidates.c.quarantine_id == quarantine_id)
+    found = connection.execute(
+        select(candidates)
+        .where(candidates.c.agent_id == agent_id, *waiting)
+        .order_by(candidates.c.said_at_ms, candidates.c.room_id, candidates.c.candidate_id)
+        .limit(MAX_ROWS)
+    ).mappings()
+    return tuple(
+        Candidate(
+            id=row["candidate_id"],
+            room_id=row["room_id"],
+            kind=row["kind"],
+            topic=row["topic"],
+            text=row["text"],
+            said_at_ms=row["said_at_ms"],
+            evidence=tuple(row["evidence"]),
+        )
+        for row in found
+    )
+
+
+def still_waiting(connection: Connection, agent_id: str, ids: Iterable[str]) -> set[str]:
+    """Which of these candidates nobody withdrew meanwhile."""
+    return set(
+        connection.execute(
+            select(candidates.c.candidate_id)
+            .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(sorted(ids)))
+            .where(candidates.c.state.in_(("waiting", "quarantined")))
+        ).scalars()
+    )
+
+
+def settle(connection: Connection, agent_id: str, fates: Mapping[str, tuple[str, str]], *, job_id: str, revision: int | None) -> None:
+    """Store what became of candidates: (fate, reason) by id."""
+    by_fate: dict[tuple[str, str], list[str]] = {}
+    for candidate_id, fate in fates.items():
+        by_fate.setdefault(fate, []).append(candidate_id)
+    for (state, reason), ids in sorted(by_fate.items()):
+        connection.execute(
+            update(candidates)
+            .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(sorted(ids)))
+            .values(state=state, reason=reason or None, settled_by=job_id, settled_revision=revision, quarantine_id=None)
+        )
+
+
+def set_aside(connection: Connection, agent_id: str, ids: Iterable[str], quarantine_id: str) -> None:
+    """Take candidates out of the waiting ones, under the quarantine's name."""
+    connection.execute(
+        update(candidates)
+        .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(sorted(ids)))
+        .values(state="quarantined", quarantine_id=quarantine_id)
+    )
+
+
+def save_revision(
+    connection: Connection,
+    agent_id: str,
+    number: int,
+    memory: Memory,
+    *,
+    account: dict[str, Any],
+    made_by: str,
+    job_id: str | None,
+) -> None:
+    """Store one whole revision and make it the agent's current one. Sections that did not change are not copied."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    texts = {section.digest: section.model_dump(mode="json") for section in memory.sections}
+    if texts:
+        rows = [{"agent_id": agent_id, "digest": key, "content": content} for key, content in sorted(texts.items())]
+        connection.execute(insert(section_texts).values(rows).on_conflict_do_nothing())
+    connection.execute(
+        revisions.insert().values(
+            agent_id=agent_id,
+            revision=number,
+            sections=[section.digest for section in memory.sections],
+            account=account,
+            job_id=job_id,
+            made_by=made_by,
+            made_at_ms=now_ms(connection),
+        )
+    )
+    connection.execute(update(agents).where(agents.c.agent_id == agent_id).values(revision=number))
+
+
+def drop_old_summaries(connection: Connection, agent_id: str, *, keep: int) -> int:
+    """Drop the summaries of all but the `keep` most recently active rooms, once their candidates are merged."""
+    old = (
+        select(rooms.c.room_id)
+        .where(rooms.c.agent_id == agent_id, rooms.c.summary.is_not(None))
+        .order_by(rooms.c.last_activity_ms.desc(), rooms.c.room_id)
+        .offset(keep)
+    )
+    beyond = list(connection.execute(old).scalars())
+    if not beyond:
+        return 0
+    waiting = connection.execute(
+        select(candidates.c.room_id)
+        .where(candidates.c.agent_id == agent_id, candidates.c.state.in_(("waiting", "quarantined")))
+        .where(candidates.c.room_id.in_(beyond))
+    )
+    merged = sorted(set(beyond) - set(waiting.scalars()))
+    connection.execute(
+        update(rooms).where(rooms.c.agent_id == agent_id, rooms.c.room_id.in_(merged)).values(summary=None, summary_at_ms=None)
+    )
+    return len(merged)

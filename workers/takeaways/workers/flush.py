@@ -1,0 +1,98 @@
+"""Flush: extract and consolidate everything there is, in this process, with progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, or_, select
+from sqlalchemy.engine import RowMapping
+
+from takeaways.schemas.queues import Kind
+from takeaways.schemas.tables import agents
+from takeaways.workers.jobs import JobResult, JobServices, ask, run_job
+from takeaways.workers.outcomes import Outcome
+
+BUSY_WAIT_SECONDS = 0.05
+BUSY_GIVE_UP_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What one agent's flush did: the jobs in order, and what still waits (0 and 0 when nothing stood in the way)."""
+
+    agent_id: str
+    jobs: tuple[JobResult, ...]
+    unread: int
+    waiting: int
+
+
+def flush(
+    services: JobServices,
+    agent_ids: Sequence[str] | None = None,
+    *,
+    kinds: Sequence[Kind] = (Kind.EXTRACTION, Kind.CONSOLIDATION),
+    progress: Callable[[Flushed, int, int], None] = lambda flushed, done, total: None,
+) -> tuple[Flushed, ...]:
+    """Extract, then consolidate, everything of these agents, or of all that have something waiting.
+
+    The same jobs as any others, due because somebody asked, so that it is safe beside running workers: an agent
+    that another job holds is waited for. `progress` is told of every agent as it is done: (what, how many, of).
+    """
+    wanted = list(agent_ids) if agent_ids is not None else _with_work(services)
+    flushed = []
+    for number, agent_id in enumerate(wanted, start=1):
+        results = [result for kind in kinds for result in _run_until_done(kind, agent_id, services)]
+        with services.database.read() as connection:
+            row = _row(connection, agent_id)
+        one = Flushed(
+            agent_id=agent_id,
+            jobs=tuple(results),
+            unread=row["messages_total"] - row["messages_read"] if row else 0,
+            waiting=row["candidates_total"] - row["candidates_settled"] if row else 0,
+        )
+        flushed.append(one)
+        progress(one, number, len(wanted))
+    return tuple(flushed)
+
+
+def _run_until_done(kind: Kind, agent_id: str, services: JobServices) -> list[JobResult]:
+    """Ask for one pass and see it through its slices, waiting while another job holds the agent."""
+    ask(services.database, [agent_id], [kind])
+    results: list[JobResult] = []
+    give_up = time.monotonic() + BUSY_GIVE_UP_SECONDS
+    while time.monotonic() < give_up:
+        result = run_job(kind, agent_id, services)
+        if result.outcome is Outcome.BUSY:
+            time.sleep(BUSY_WAIT_SECONDS)
+            continue
+        if result.outcome is Outcome.NOTHING_DUE:
+            if not _still_asked(services, agent_id, kind):
+                return results
+            # The other kind goes first this time.
+            if run_job(kind.other, agent_id, services).outcome is Outcome.NOTHING_DUE:
+                return results
+            continue
+        results.append(result)
+        if result.outcome is not Outcome.CONTINUES:
+            return results
+    return results
+
+
+def _still_asked(services: JobServices, agent_id: str, kind: Kind) -> bool:
+    with services.database.read() as connection:
+        row = _row(connection, agent_id)
+    return row is not None and row[f"{kind}s_asked"] > row[f"{kind}s_asked_served"]
+
+
+def _row(connection: Connection, agent_id: str) -> RowMapping | None:
+    return connection.execute(select(agents).where(agents.c.agent_id == agent_id)).mappings().one_or_none()
+
+
+def _with_work(services: JobServices) -> list[str]:
+    waiting = or_(
+        agents.c.messages_total > agents.c.messages_read, agents.c.candidates_total > agents.c.candidates_settled
+    )
+    with services.database.read() as connection:
+        return list(connection.execute(select(agents.c.agent_id).where(waiting).order_by(agents.c.agent_id)).scalars())

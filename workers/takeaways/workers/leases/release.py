@@ -1,0 +1,43 @@
+"""Giving the lease back: decide under the row's lock, and set when somebody must look again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, update
+from sqlalchemy.engine import RowMapping
+
+from takeaways.schemas.database import lease_clock, now_ms
+from takeaways.schemas.tables import agents
+from takeaways.workers.leases.lease import Lease
+from takeaways.workers.schedule.decide import Decision, decide
+from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.state import AgentState
+
+
+def release(
+    connection: Connection,
+    row: RowMapping,
+    lease: Lease,
+    *,
+    policy: Policy,
+    boot_id: str,
+    attempt_back: bool,
+    values: dict[str, Any],
+) -> Decision:
+    """Free the agent inside a `fenced` transaction, set `values` with it, and say what is due next.
+
+    `attempt_back` gives back the attempt that the claim counted. When something is due at once, the caller hints
+    after the commit; `wake_at_ms` makes the sweep repeat that hint should it get lost.
+    """
+    values = {"owner": None, "owner_kind": None, "lease_until_ms": None, "lease_boot": None, **values}
+    if attempt_back:
+        values["attempts"] = max(row["attempts"] - 1, 0)
+    state = AgentState.of({**row, **values}, boot_id=boot_id, lease_clock=lease_clock(connection))
+    at_ms = now_ms(connection)
+    decision = decide(state, policy, at_ms)
+    hinted = decision.next is not None
+    values["wake_at_ms"] = at_ms + policy.hint_wait_ms(1) if hinted else decision.wake_at_ms
+    values["hints"] = 1 if hinted else 0
+    connection.execute(update(agents).where(agents.c.agent_id == lease.agent_id).values(values))
+    return decision
