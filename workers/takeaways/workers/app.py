@@ -1,0 +1,5 @@
+"""What `celery -A takeaways.workers.app` loads."""
+
+from takeaways.workers.tasks import worker_app
+
+app = worker_app()

@@ -1,0 +1,124 @@
+"""Everything a process works with, built in one place and handed on. Call `build` after any fork.
+
+The model is made when it is first asked for: intake and most commands never need one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import threading
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from celery import Celery
+from redis import Redis
+
+from takeaways.schemas.database import Database
+from takeaways.schemas.errors import Misconfigured
+from takeaways.workers.drain import watch
+from takeaways.workers.hints import Hints, celery_publisher
+from takeaways.workers.leases import Heartbeat
+from takeaways.workers.schedule.boot import current_boot
+from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.settings import Settings
+
+if TYPE_CHECKING:
+    from takeaways.workers.models import MemoryModel
+
+_HINTS_WAITING = 10_000
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a job, the intake and the commands work with. `drain` is set when no new work may be claimed."""
+
+    settings: Settings
+    policy: Policy
+    database: Database
+    boot_id: str
+    owner: str
+    hints: Hints
+    heartbeat: Heartbeat
+    drain: threading.Event
+    _made: list[MemoryModel] = field(default_factory=list, repr=False)
+    _making: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def model(self) -> MemoryModel:
+        """The working model. Jobs that ask at once get the same one: it may be large."""
+        with self._making:
+            if not self._made:
+                self._made.append(model_named(self.settings.model, window=self.settings.window))
+            return self._made[0]
+
+    def redis(self, **options: Any) -> Redis:
+        """A client for the server of the events. `options` are redis-py's."""
+        return connect(self.settings.redis_url, **options)
+
+    def close(self) -> None:
+        """Give back what was opened, after the last job has ended: its lease is renewed until here."""
+        self.heartbeat.stop()
+        self.hints.close(timeout_seconds=2.0)
+        self.database.dispose()
+
+
+def build(settings: Settings, app: Celery, *, fresh_boot: bool = False) -> Services:
+    """Open the database and make the rest. `fresh_boot`: a server starts, run counts begin at zero."""
+    database = open_database(settings)
+    policy = settings.policy
+    return Services(
+        settings=settings,
+        policy=policy,
+        database=database,
+        boot_id=current_boot(database, pinned=settings.boot_id, fresh=fresh_boot),
+        owner=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+        hints=Hints(celery_publisher(app), _HINTS_WAITING),
+        heartbeat=Heartbeat(database, lease_seconds=policy.lease_seconds),
+        drain=watch(),
+    )
+
+
+def open_database(settings: Settings) -> Database:
+    """Open the database. A SQLite file is made and brought to the newest version; PostgreSQL must be there.
+
+    A server has roles and a time for migrations of its own, so that is left to `takeaways migrate`.
+    """
+    if not settings.uses_sqlite:
+        return Database.open(settings.database)
+    from takeaways.schemas.migrations import migrate
+
+    if not settings.database_url:
+        settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    database = Database.open(settings.database)
+    migrate(database)
+    return database
+
+
+def connect(url: str, **options: Any) -> Redis:
+    """A client for Redis that fails within seconds. Raises `Misconfigured` for a URL that cannot be read."""
+    try:
+        return Redis.from_url(url, **{"socket_timeout": 10, "socket_connect_timeout": 3, **options})
+    except ValueError as error:
+        raise Misconfigured("the Redis URL cannot be read; use redis://host:6379/0 or rediss://…") from error
+
+
+def model_named(name: str, *, window: int | None = None) -> MemoryModel:
+    """The model that `TAKEAWAYS_MODEL` names: `offline`, `offline+local`, or a `package.module:factory`."""
+    arguments: dict[str, Any] = {} if window is None else {"window": window}
+    if name in ("offline", "offline+local"):
+        from takeaways.workers.models.offline import OfflineModel
+
+        return OfflineModel(embeddings=name == "offline+local", **arguments)
+    module, colon, factory = name.partition(":")
+    if not colon:
+        raise Misconfigured(
+            f"TAKEAWAYS_MODEL: {name!r} is not known; use offline, offline+local or package.module:factory"
+        )
+    try:
+        made: MemoryModel = getattr(importlib.import_module(module), factory)(**arguments)
+    except (ImportError, AttributeError) as error:
+        raise Misconfigured(f"TAKEAWAYS_MODEL: {name!r} cannot be imported ({error})") from error
+    return made

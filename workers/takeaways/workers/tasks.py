@@ -1,0 +1,138 @@
+"""The two tasks and the life of a worker process.
+
+A task carries an agent's id; `run_job` finds out whether there is work. Services are built at a process's
+first job, after any fork. On SIGTERM the drain flag is set; leases are renewed until the pool has drained.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from celery import Celery, Task, bootsteps, signals
+from kombu.exceptions import OperationalError
+
+from takeaways.schemas.queues import TASK_OF_KIND, Kind
+from takeaways.workers import telemetry
+from takeaways.workers.broker import make_app
+from takeaways.workers.drain import Drain
+from takeaways.workers.settings import Settings
+
+if TYPE_CHECKING:
+    from takeaways.workers.bootstrap import Services
+
+log = structlog.get_logger(__name__)
+EXIT_MISCONFIGURED: Final = 4
+EXIT_STALLED: Final = 70
+
+
+def worker_app(settings: Settings | None = None) -> Celery:
+    """The app with its tasks and the steps of a worker's life. Connects to nothing yet."""
+    settings = settings or Settings.from_env()
+    app = make_app(settings)
+    runtime = Runtime(settings, app)
+    register(app, runtime)
+    app.steps["worker"].add(_life(settings, runtime))
+    signals.worker_process_shutdown.connect(runtime.close, weak=False)
+    return app
+
+
+class Runtime:
+    """The services of this process, built at its first job. Two jobs that come first at once share them."""
+
+    def __init__(self, settings: Settings, app: Celery) -> None:
+        self._settings = settings
+        self._app = app
+        self._lock = threading.Lock()
+        self._services: Services | None = None
+        self._closed = threading.Event()
+
+    def services(self) -> Services:
+        with self._lock:
+            if self._services is None:
+                from takeaways.workers.bootstrap import build
+
+                self._services = build(self._settings, self._app)
+                threading.Thread(
+                    target=self._look_after, args=(self._services,), name="watchdog", daemon=True
+                ).start()
+            return self._services
+
+    def close(self, **_signal: Any) -> None:
+        """Stop the heartbeat and give everything back. Nothing happens where no job ever ran."""
+        self._closed.set()
+        with self._lock:
+            services, self._services = self._services, None
+        if services is not None:
+            services.close()
+
+    def _look_after(self, services: Services) -> None:
+        """End a process that renews no leases any more; call off what runs when the grace is over."""
+        while not services.drain.wait(services.policy.lease_seconds / 3):
+            if self._closed.is_set():
+                return
+            if services.heartbeat.stalled:
+                log.critical("the heartbeat makes no progress, so this process ends and another takes over")
+                os._exit(EXIT_STALLED)
+        if not self._closed.wait(services.policy.call_seconds + 5):
+            services.heartbeat.abort_all()
+
+
+def register(app: Celery, runtime: Runtime) -> None:
+    """Register the task of each kind. `shared=False`: no other app in this process gets them."""
+    for kind in Kind:
+        _register(app, runtime, kind)
+
+
+def _register(app: Celery, runtime: Runtime, kind: Kind) -> None:
+    @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False)
+    def run(self: Task[Any, Any], agent_id: str) -> dict[str, Any]:
+        from takeaways.workers.jobs import run_job
+
+        def phase(name: str) -> None:
+            # Flower shows the suffix as the task's state. It is news, not work: a dead broker costs no job.
+            try:
+                self.send_event(f"task-{name}", retry=False)
+            except (OperationalError, OSError):
+                log.debug("a phase could not be sent", phase=name)
+
+        result = run_job(kind, agent_id, runtime.services(), phase=phase)
+        return {name: value for name, value in asdict(result).items() if value not in (None, 0)}
+
+
+def _life(settings: Settings, runtime: Runtime) -> type[bootsteps.Step]:
+    class Life(bootsteps.StartStopStep):
+        """Runs in the main process before the pool starts. It opens no database: a fork would inherit it."""
+
+        requires = ("celery.worker.components:Pool",)
+
+        def __init__(self, worker: Any, **options: Any) -> None:
+            super().__init__(worker, **options)
+            pool = getattr(worker.pool_cls, "__module__", str(worker.pool_cls))
+            if why := why_not(settings, pool=pool.rpartition(".")[2], start_method=worker.pool_start_method):
+                print(f"takeaways: {why}", file=sys.stderr)
+                raise SystemExit(EXIT_MISCONFIGURED)
+            telemetry.configure(settings.log_format, settings.log_level, process="worker")
+            drain = Drain()
+
+            def shutting_down(**_signal: Any) -> None:
+                drain.begin()
+
+            signals.worker_shutting_down.connect(shutting_down, sender=worker.hostname, weak=False)
+            signals.worker_shutdown.connect(runtime.close, sender=worker, weak=False)
+
+    return Life
+
+
+def why_not(settings: Settings, *, pool: str, start_method: str) -> str | None:
+    """Why a worker with this pool must not start, or None."""
+    if settings.uses_sqlite and pool == "prefork" and start_method == "fork":
+        return (
+            "SQLite does not survive a fork: children would get 'database is locked'. Use --pool threads, "
+            "or TAKEAWAYS_POOL_START_METHOD=spawn, or PostgreSQL"
+        )
+    return None
