@@ -39,7 +39,7 @@ def _checked(value: Any) -> Any:
     return value
 
 
-# The length stands here for the JSON Schema that is made of it; `_checked` runs before and says what is wrong.
+# The lengths stand here for the JSON Schema made of it; `_checked` runs before and says what is wrong.
 Id = Annotated[str, BeforeValidator(_checked), Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
@@ -57,8 +57,8 @@ def derived(prefix: str, *parts: Any) -> str:
 def message_id(run_id: str, ordinal: int) -> str:
     """The id of a message that came without one: the run's and its place in the whole run, from 0.
 
-    Producers stamp it before they split a run, readers give it to what nobody stamped. Where it would be longer
-    than an id may be, a digest stands in its place.
+    Producers stamp it before they split a run, readers give it to what nobody stamped. Where it would be
+    longer than an id may be, a digest stands in its place.
     """
     readable = f"{run_id}#{ordinal}"
     return readable if len(readable) <= MAX_ID_LENGTH else derived("message", run_id, ordinal)

@@ -22,7 +22,7 @@ _ZWJ: Final = "\u200d"
 _REGIONAL: Final = ("\U0001f1e6", "\U0001f1ff")
 _STUCK_CATEGORIES: Final = frozenset({"Mn", "Mc", "Me"})
 # What stays with the character before it although its category does not say so: ZWNJ and ZWJ, half-width
-# voicing marks, Thai and Lao AM, emoji skin tones and tags, and the second and third letters of a Hangul syllable.
+# voicing marks, Thai and Lao AM, emoji skin tones and tags, the later letters of a Hangul syllable.
 _STUCK = re.compile(
     "[\u200c\u200d\uff9e\uff9f\u0e33\u0eb3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u1160-\u11ff\ud7b0-\ud7fb]"
 )
@@ -35,7 +35,7 @@ _VIRAMA: Final = 9  # the combining class of signs that join two consonants into
 
 
 def mend(text: str) -> str:
-    """Return `text` as every store and wire can hold it. Idempotent; already good text is returned as it is."""
+    """Return `text` as every store and wire can hold it. Idempotent; good text is returned as it is."""
     if text.isascii():
         if not text.encode("ascii").translate(None, _PLAIN_ASCII):
             return text
@@ -67,8 +67,8 @@ def utf8_length(text: str) -> int:
 
 
 def head(text: str, max_bytes: int) -> str:
-    """Return the longest beginning of mended `text` that has at most `max_bytes` in UTF-8 and ends between two
-    characters as people see them: no accent is cut off, no flag halved, no emoji family parted.
+    """Return the longest beginning of mended `text` that has at most `max_bytes` in UTF-8 and ends between
+    two characters as people see them: no accent is cut off, no flag halved, no emoji family parted.
     """
     if utf8_length(text) <= max_bytes:
         return text
