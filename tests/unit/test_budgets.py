@@ -1,0 +1,42 @@
+"""Half a window for a step, half of that for the memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from takeaways.schemas.errors import Permanent
+from takeaways.workers.budgets import (
+    WindowTooSmall,
+    consolidation_room,
+    extraction_room,
+    memory_tokens,
+    step_tokens,
+)
+
+
+def test_a_step_takes_half_of_the_window_and_the_memory_half_of_the_step() -> None:
+    """The other half stays free for the runtime's own prompt and the answer."""
+    assert (step_tokens(200_000), memory_tokens(200_000)) == (100_000, 50_000)
+    assert (step_tokens(32_001), memory_tokens(32_003)) == (16_000, 8_000)
+
+
+def test_instructions_come_out_of_the_step_not_on_top_of_it() -> None:
+    """The promise of half a window holds for all that is sent."""
+    assert extraction_room(32_000, overhead=1_800) == 14_200
+    assert consolidation_room(32_000, overhead=1_800, memory=4_000) == 10_200
+
+
+def test_a_window_that_the_instructions_fill_fails_at_once_and_names_them() -> None:
+    """Otherwise a room shrinks to nothing for ever, or a negative budget is sent (MA-11)."""
+    with pytest.raises(
+        WindowTooSmall, match=r"window of 3,000 tokens.*instructions and the schema take 1,800"
+    ):
+        extraction_room(3_000, overhead=1_800)
+
+    assert issubclass(WindowTooSmall, Permanent)
+
+
+def test_a_memory_that_fills_the_step_is_named() -> None:
+    """Whoever reads the message must know that the memory, not the instructions, takes the room."""
+    with pytest.raises(WindowTooSmall, match="the memory take 2,500"):
+        consolidation_room(6_000, overhead=400, memory=2_500)
