@@ -1,0 +1,95 @@
+"""Showing text that anyone may have written, so that it stays text.
+
+Memory is shown inside our Markdown and inside the note's wrapper. Nothing in it may begin a block
+(heading, list, quote, fence, HTML), load a picture, or open or close the wrapper; what it says
+stays readable. Escaping is idempotent: text that passes through twice is the same as once.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from typing import Final
+
+from takeaways.schemas.text import mend, one_line
+
+WRAPPER: Final = "agent-memory"
+
+# Characters without a shape that can hide text or turn its direction. The joiners U+200C and U+200D and
+# the marks U+200E and U+200F stay: Persian, Indic scripts, emoji and Hebrew need them.
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u180e\u200b\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
+_OPENING = re.compile(r"[<＜﹤]|&(?:(?:amp|#0*38|#x0*26);?)*(?:lt|#0*60|#x0*3c);?", re.IGNORECASE)
+_STARTS_A_TAG = re.compile(r"[A-Za-z/!?|]")
+_DASH = re.compile("[\u2010-\u2015\u2212_]")
+
+_STARTS_A_BLOCK = re.compile(
+    r"""
+      \#{1,6}(?:\s|$)                 # heading
+    | >                               # quote
+    | [-+*](?:\s|$)                   # list
+    | ([-*_])(?:\s*\1){2,}\s*$        # rule
+    | [=-]+\s*$                       # underline of a heading
+    | `{3} | ~{3}                     # fence
+    | \[[^\]]*\]:                     # link definition, which is not shown at all
+    """,
+    re.VERBOSE,
+)
+_NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
+_CLOSING_HASHES = re.compile(r"(?:^|(?<=\s))(?=#+$)")
+
+
+def inline(text: str) -> str:
+    """`text` as one line for a place where no block can begin: inside a heading, after other words."""
+    line = one_line(_HIDDEN.sub("", mend(text)))
+    line = _OPENING.sub(lambda opening: _without_tag(opening.group(), line[opening.end() :]), line)
+    return line.replace("![", "!\\[")
+
+
+def shown(text: str) -> str:
+    """`text` as one line that is a paragraph or a list item whatever it begins with."""
+    line = inline(text)
+    if _STARTS_A_BLOCK.match(line):
+        return "\\" + line
+    return _NUMBERED.sub(r"\1\\\2", line, count=1) if _NUMBERED.match(line) else line
+
+
+def heading(text: str) -> str:
+    """`text` as the words of a heading; hashes at its end are kept."""
+    return _CLOSING_HASHES.sub(r"\\", inline(text), count=1)
+
+
+def blocks(text: str) -> str:
+    """Text of several lines as paragraphs and flat lists, in Markdown."""
+    result: list[str] = []
+    in_list = False
+    for raw in mend(text).split("\n"):
+        line = raw.strip()
+        item = re.match(r"[-+*•]\s+(?=\S)", line)
+        words = shown(line[item.end() :] if item else line)
+        if words:
+            separator = "" if not result else "\n" if item and in_list else "\n\n"
+            result.append(f"{separator}{'- ' if item else ''}{words}")
+            in_list = bool(item)
+    return "".join(result)
+
+
+def _without_tag(opening: str, rest: str) -> str:
+    """What stands for `opening`: a quotation mark before the wrapper's name, an entity before other tags."""
+    if _names_the_wrapper(rest):
+        return "‹"
+    return "&lt;" if opening == "<" and _STARTS_A_TAG.match(rest) else opening
+
+
+def _names_the_wrapper(rest: str) -> bool:
+    """Whether `rest` names the wrapper for a reader lenient about entities, case, blanks and look-alikes."""
+    while (plain := html.unescape(rest)) != rest:
+        rest = plain
+    visible = "".join(
+        character
+        for character in _DASH.sub("-", unicodedata.normalize("NFKC", rest))
+        if unicodedata.category(character)[0] not in "CMZ"
+    )
+    return visible.lstrip("/\\").casefold().startswith(WRAPPER)
