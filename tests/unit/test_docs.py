@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import shlex
@@ -49,11 +50,17 @@ def blocks(*languages: str) -> list[Block]:
     return found
 
 
-def commands(block: Block) -> Iterator[str]:
-    """The commands of a console block, without the prompt and with continued lines joined."""
-    for line in block.text.replace("\\\n", " ").splitlines():
-        if line.startswith("$ "):
-            yield line[2:]
+def commands(block: Block) -> Iterator[list[str]]:
+    """The words of each command of a console block, as a shell splits them; a quote may span lines."""
+    begun = ""
+    for line in block.text.splitlines():
+        if not begun and not line.startswith("$ "):
+            continue
+        begun += line[2:] if not begun else f"\n{line}"
+        with contextlib.suppress(ValueError):  # a quote is still open
+            yield shlex.split(begun)
+            begun = ""
+    assert not begun, f"{block}: a quote is never closed"
 
 
 def prose(page: Path) -> str:
@@ -127,9 +134,8 @@ def test_json_examples_can_be_read(block: Block) -> None:
 def test_an_event_can_be_published_with_one_command_of_redis(block: Block, redis_url: str) -> None:
     """Any language can publish: the command in the docs makes an entry that decodes."""
     with redis.Redis.from_url(redis_url) as client:
-        for command in commands(block):
-            if "XADD" in command:
-                words = shlex.split(command)
+        for words in commands(block):
+            if "XADD" in words:
                 client.execute_command(*words[words.index("XADD") :])
 
         for stream in queues.STREAMS:
