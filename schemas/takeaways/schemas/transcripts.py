@@ -1,68 +1,33 @@
 """Messages in one internal form, whatever platform they come from.
 
-`Part` is what a message consists of; it is also valid on the wire, so that reading is idempotent.
-Bytes of images and files never get this far: an `Attachment` says what there was and how large.
+`normalise` makes `Parts` of a message on the wire, `cut` bounds them. `Said` is a message of a room as
+extraction reads it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-
+from takeaways.schemas.cutting import cut, size_bytes
 from takeaways.schemas.events import Author
+from takeaways.schemas.parts import PARTS, Attachment, Part, Parts, Text, Thinking, ToolCall, ToolResult
+from takeaways.schemas.shapes import normalise
 
-
-class _Part(BaseModel):
-    """`cut_chars` says how many characters were left out at the end; 0 means that it is whole."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Text(_Part):
-    type: Literal["text"] = "text"
-    text: str
-    cut_chars: int = 0
-
-
-class Thinking(_Part):
-    type: Literal["thinking"] = "thinking"
-    text: str = ""
-    cut_chars: int = 0
-
-
-class ToolCall(_Part):
-    """`arguments` is JSON as text."""
-
-    type: Literal["tool_call"] = "tool_call"
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-    cut_chars: int = 0
-
-
-class ToolResult(_Part):
-    type: Literal["tool_result"] = "tool_result"
-    call_id: str = ""
-    text: str = ""
-    is_error: bool = False
-    cut_chars: int = 0
-
-
-class Attachment(_Part):
-    """An image, document, audio clip or other file in place of its bytes."""
-
-    type: Literal["attachment"] = "attachment"
-    kind: str = "file"
-    media_type: str = ""
-    size_bytes: int | None = None
-    name: str = ""
-
-
-Part = Annotated[Text | Thinking | ToolCall | ToolResult | Attachment, Field(discriminator="type")]
-Parts = tuple[Part, ...]
-PARTS: Final[TypeAdapter[Parts]] = TypeAdapter(Parts)
+__all__ = [
+    "PARTS",
+    "Attachment",
+    "Part",
+    "Parts",
+    "Said",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolResult",
+    "cut",
+    "normalise",
+    "size_bytes",
+]
 
 
 @dataclass(frozen=True, slots=True)
