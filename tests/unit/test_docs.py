@@ -73,6 +73,24 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def root_command() -> Any:
+    """The tree of commands as click sees it."""
+    from typer.main import get_command
+
+    from takeaways.workers.cli.commands import application
+
+    return get_command(application)
+
+
+def understood(words: list[str], command: Any = None, parent: Any = None) -> None:
+    """Parse a command line without running it. Raises what click raises for one that it does not know."""
+    command = command or root_command()
+    context = command.make_context(command.name, list(words), parent=parent)
+    if hasattr(command, "resolve_command"):
+        _, sub_command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        understood(rest, sub_command, context)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
     """A reader who follows a link finds the page, and the heading on it."""
@@ -152,6 +170,21 @@ def test_commands_of_make_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"(?:^\$ |`)make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE):
             assert target in targets, f"{page.name} names make {target}"
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("console") if "$ takeaways" in b.text], ids=str)
+def test_commands_in_console_blocks_are_understood(block: Block) -> None:
+    """What a reader pastes into a terminal has the names and options of today."""
+    for words in commands(block):
+        if words[0] == "takeaways":
+            understood(words[1:])
+
+
+def test_commands_named_in_passing_exist() -> None:
+    """`takeaways …` in a sentence names a command that there is."""
+    for page in PAGES:
+        for named in re.findall(r"`takeaways ([a-z-]+)(?= |`)", prose(page)):
+            assert named in root_command().commands, f"{page.name} names takeaways {named}"
 
 
 @pytest.mark.parametrize("table", sorted(tables.metadata.tables))
