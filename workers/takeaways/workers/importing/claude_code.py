@@ -139,7 +139,7 @@ class _Session:
             ImportedCompaction(
                 compaction=len(self._compactions) + 1,
                 trigger=text_of(meta.get("trigger"))[:100] or None,
-                tokens_before=tokens if isinstance(tokens, int) and 0 <= tokens < 2**53 else None,
+                tokens_before=tokens if type(tokens) is int and 0 <= tokens < 2**53 else None,
                 last_message_id=identifier(value.get("logicalParentUuid")) or next(iter(before), None),
                 compacted_at=moment(
                     value.get("timestamp"), self._reporter, line=record.line, record=record.name

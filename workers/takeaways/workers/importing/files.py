@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from takeaways.schemas.errors import BadInput
-from takeaways.schemas.ids import why_bad
+from takeaways.schemas.ids import derived, why_bad
 from takeaways.workers.importing.finish import finished
 from takeaways.workers.importing.problems import Problem, Report, Reporter
 from takeaways.workers.importing.records import LINES, Record, records_of
@@ -50,11 +50,10 @@ def read(
         raise BadInput(f"agent id: {problem}")
     if undated is not None and undated.tzinfo is None:
         raise BadInput("undated: a time needs an offset")
-    taken: set[str] = set()
+    room_ids = _RoomIds(path)
     for file in conversation_files(path):
-        prefix = _prefix(file, path, taken)
         try:
-            yield from _rooms_of(file, prefix, agent_id, report, undated)
+            yield from _rooms_of(file, room_ids, agent_id, report, undated)
         except OSError as error:
             report(
                 Problem(str(file), None, "", f"it cannot be read: {error.strerror or type(error).__name__}")
@@ -65,24 +64,41 @@ def _is_conversation(file: Path) -> bool:
     return file.suffix.lower() in SUFFIXES and file.is_file()
 
 
-def _prefix(file: Path, root: Path, taken: set[str]) -> str:
-    """A file's path without its suffix; of two files that differ only in it, the second keeps its own."""
-    relative = file.relative_to(root) if file != root else Path(file.name)
-    name = relative.with_suffix("").as_posix()
-    prefix = relative.as_posix() if name in taken else name
-    taken.add(prefix)
-    return prefix
+class _RoomIds:
+    """Rooms are named for their file's path without its suffix, and within the file; each name is given once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._prefixes: set[str] = set()
+        self._given: dict[str, int] = {}
+
+    def prefix(self, file: Path) -> str:
+        """Of two files that differ only in their suffix, the second keeps its own."""
+        relative = file.relative_to(self._root) if file != self._root else Path(file.name)
+        name = relative.with_suffix("").as_posix()
+        prefix = relative.as_posix() if name in self._prefixes else name
+        self._prefixes.add(prefix)
+        return prefix
+
+    def room_id(self, prefix: str, name: str) -> str:
+        """A name that is no id is replaced by its digest."""
+        wanted = f"{prefix}/{name}" if name else prefix
+        self._given[wanted] = copies = self._given.get(wanted, 0) + 1
+        if copies > 1:
+            return self.room_id(f"{wanted}~{copies}", "")
+        return derived("room", wanted) if why_bad(wanted) else wanted
 
 
 def _rooms_of(
-    file: Path, prefix: str, agent_id: str, report: Report, undated: datetime | None
+    file: Path, room_ids: _RoomIds, agent_id: str, report: Report, undated: datetime | None
 ) -> Iterator[ImportedRoom]:
     reporter = Reporter(str(file), report)
     written = datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
+    prefix = room_ids.prefix(file)
     records = records_of(file, reporter)
     sample = list(islice(records, _SNIFFED_RECORDS))
     if not sample:
-        reporter.assumed("it holds no record")
+        reporter.assumed("it holds no record that can be read")
         return
     shape = shape_of(record.value for record in sample)
     if shape is None:
@@ -90,7 +106,8 @@ def _rooms_of(
         return
     context = Context(agent_id, file.stem, reporter)
     for draft in shape.rooms(_fitting(chain(sample, records), shape, reporter), context):
-        room = finished(draft, prefix=prefix, undated=undated or written, reporter=reporter)
+        room_id = room_ids.room_id(prefix, draft.name)
+        room = finished(draft, room_id=room_id, undated=undated or written, reporter=reporter)
         if room.runs:
             yield room
 

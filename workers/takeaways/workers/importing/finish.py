@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from takeaways.schemas.events import Message
-from takeaways.schemas.ids import MAX_ID_LENGTH, derived, digest, why_bad
+from takeaways.schemas.ids import MAX_ID_LENGTH, derived, digest
 from takeaways.schemas.text import one_line
 from takeaways.workers.importing.problems import Reporter
 from takeaways.workers.importing.rooms import Draft, ImportedRoom, ImportedRun, Stretch
@@ -14,9 +14,8 @@ from takeaways.workers.importing.rooms import Draft, ImportedRoom, ImportedRun, 
 MAX_TITLE = 200
 
 
-def finished(draft: Draft, *, prefix: str, undated: datetime, reporter: Reporter) -> ImportedRoom:
+def finished(draft: Draft, *, room_id: str, undated: datetime, reporter: Reporter) -> ImportedRoom:
     """Return the room that `draft` describes; `undated` is the end of a run whose messages have no times."""
-    room_id = room_id_of(prefix, draft.name)
     names = _Names(reporter, room_id)
     position = 0
     runs: list[ImportedRun] = []
@@ -30,12 +29,6 @@ def finished(draft: Draft, *, prefix: str, undated: datetime, reporter: Reporter
             runs.append(_run(room_id, stretch, tuple(messages), undated))
     title = one_line(draft.title)[:MAX_TITLE]
     return ImportedRoom(room_id, title, tuple(runs), draft.compactions, draft.conversation_id)
-
-
-def room_id_of(prefix: str, name: str) -> str:
-    """A room is named for its file, and within it; where that is no id, for a digest of it."""
-    wanted = f"{prefix}/{name}" if name else prefix
-    return derived("room", wanted) if why_bad(wanted) else wanted
 
 
 def _run(room_id: str, stretch: Stretch, messages: tuple[Message, ...], undated: datetime) -> ImportedRun:
@@ -55,7 +48,7 @@ def _run(room_id: str, stretch: Stretch, messages: tuple[Message, ...], undated:
 
 
 class _Names:
-    """Gives each message of a room an id of its own; one that is there already, word for word, is left out."""
+    """Gives each message of a room an id of its own; one that stands there twice is taken once."""
 
     def __init__(self, reporter: Reporter, room_id: str) -> None:
         self._reporter = reporter

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from takeaways.schemas.events import Message
+from takeaways.schemas.text import one_line
 from takeaways.workers.importing.problems import Reporter
 from takeaways.workers.importing.records import Record
 from takeaways.workers.importing.rooms import Draft
@@ -19,6 +20,7 @@ from takeaways.workers.importing.turns import by_user_turn
 
 _IDS = ("id", "message_id", "uuid")
 _TIMES = ("time", "timestamp", "created_at", "create_time", "created")
+_SAID = ("content", "tool_calls", "tool_call_id", "function_call", "refusal", "reasoning_content", "audio")
 _CONVERSATION_IDS = ("id", "conversation_id", "room_id", "session_id", "thread_id")
 
 
@@ -84,16 +86,14 @@ def read_message(
     if not _says_something(value):
         reporter.lost("a message without content", line=line, record=record)
         return None
-    name = text_of(value.get("name")) or None
+    name = one_line(text_of(value.get("name")))[:200] or None
     return message(
         message_id=identifier(first_of(value, _IDS)) or f"message-{number}",
         role=role,
-        content=value.get("content"),
         author=by_role(role, context.agent_id, name=name, content=value.get("content")),
         time=moment(first_of(value, _TIMES), reporter, line=line, record=record),
-        tool_calls=_tool_calls(value),
-        tool_call_id=value.get("tool_call_id"),
         name=name,
+        **{field: value[field] for field in _SAID if value.get(field) is not None},
     )
 
 
@@ -103,13 +103,7 @@ def first_of(value: dict[str, Any], keys: Iterable[str]) -> Any:
 
 
 def _says_something(value: dict[str, Any]) -> bool:
-    return "content" in value or bool(_tool_calls(value))
-
-
-def _tool_calls(value: dict[str, Any]) -> Any:
-    if isinstance(value.get("function_call"), dict):
-        return [{"type": "function", "function": value["function_call"]}]
-    return value.get("tool_calls")
+    return "content" in value or any(value.get(field) is not None for field in _SAID)
 
 
 def _messages_of(value: Any) -> Any:

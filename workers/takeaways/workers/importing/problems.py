@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class Problem:
     """One thing that a person may want to look at. `why` never quotes the file.
 
-    `line` is None where the file is one JSON value; `record` then says where in it. `lost` tells what was left
-    out from what was read under an assumption (a time without offset, say).
+    `line` is None where the file is one JSON value; `record` then says where in it. `lost` tells what was
+    left out from what was read under an assumption (a time without offset, say).
     """
 
     file: str

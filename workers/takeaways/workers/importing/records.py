@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from takeaways.schemas.events import MAX_DEPTH as WIRE_DEPTH
 from takeaways.workers.importing.problems import Reporter
 
 LINES: Final = frozenset({".jsonl", ".ndjson"})
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-MAX_DEPTH: Final = 200  # the wire nests at most 255 deep, and a message stands some levels down in its event
+MAX_DEPTH: Final = WIRE_DEPTH - 10  # a message stands some levels down in its event
 _OBJECT = re.compile(r'\{\s*"')
 
 

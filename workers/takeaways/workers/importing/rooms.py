@@ -62,8 +62,8 @@ class Stretch:
 class Draft:
     """A room as its shape found it.
 
-    `name` sets it apart from the other rooms of its file, and is "" for the only one. `in_file_order` says that
-    the file's order is the order of what was said; without it, times are.
+    `name` sets it apart from the other rooms of its file, and is "" for the only one. `in_file_order` says
+    that the file's order is the order of what was said; without it, times are.
     """
 
     name: str

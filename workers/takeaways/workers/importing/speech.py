@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from takeaways.schemas.events import Author, Message
-from takeaways.schemas.ids import MAX_ID_LENGTH, derived, why_bad
-from takeaways.schemas.text import mend_json, one_line
+from takeaways.schemas.ids import derived, why_bad
+from takeaways.schemas.text import one_line
 
 PERSON: Final = "user"
 ROLES: Final = {
@@ -77,23 +77,17 @@ def message(
     *,
     message_id: str,
     role: str,
-    content: Any,
     author: Author,
     time: datetime | None = None,
-    tool_calls: Any = None,
-    tool_call_id: Any = None,
-    name: Any = None,
+    **said: Any,
 ) -> Message:
-    """Make a wire message. `role` is a value of `ROLES`; strings are mended, so that every store takes them."""
+    """Make a wire message. `role` is a value of `ROLES`, `said` what it says, in the fields of the wire."""
     return Message(
-        id=message_id[:MAX_ID_LENGTH],
+        id=message_id,
         role=role,  # type: ignore[arg-type] # the readers map what they find with ROLES
-        content=mend_json(content),
         author=author,
         time=time,
-        tool_calls=mend_json(tool_calls) if isinstance(tool_calls, list) and tool_calls else None,
-        tool_call_id=mend_json(tool_call_id),
-        name=_shown(name),
+        **said,
     )
 
 

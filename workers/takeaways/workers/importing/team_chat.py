@@ -67,7 +67,7 @@ def _said_at(item: Message) -> datetime:
 
 def _agents(details: Any) -> Iterator[str]:
     for sender, detail in details.items() if isinstance(details, dict) else ():
-        if isinstance(detail, dict) and detail.get("role") in _AGENTS:
+        if isinstance(detail, dict) and text_of(detail.get("role")) in _AGENTS:
             yield sender
 
 

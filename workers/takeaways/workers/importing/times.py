@@ -24,7 +24,7 @@ NAIVE = "times without an offset were taken as UTC"
 def moment(value: Any, reporter: Reporter, *, line: int | None = None, record: str = "") -> datetime | None:
     """Read ISO 8601, seconds, milliseconds, micro- or nanoseconds since 1970, or `1:56 pm on 8 May, 2023`.
 
-    Returns None where there is no time, or none that can be read; the latter is reported, and costs no message.
+    Returns None where there is no time, or none that can be read; the latter is reported.
     """
     if value is None or value == "" or isinstance(value, bool):
         return None
