@@ -1,8 +1,8 @@
 """Cases from bug reports of agents' memories, one table for all tests. They are not part of the project.
 
-They lie in the folder named by `TAKEAWAYS_CASES`, or else in `../shared/cases` beside the checkout. Where they are
-absent, the tests that need them are skipped and say so. The cases speak of `event_id`, `occurred_at`, `call_id`;
-`event` and `message` put these names into ours.
+They lie in the folder named by `TAKEAWAYS_CASES`, or else in `../shared/cases` beside the checkout. Where
+they are absent, the tests that need them are skipped and say so. The cases speak of `event_id` and
+`occurred_at`; `event` and `message` put these names into ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _all() -> dict[str, dict[str, Any]]:
 
 
 def _expanded(value: Any) -> Any:
-    """`{"$repeat": [unit, n]}` is the unit n times ("{i}" in it counts from 1), `{"$join": [...]}` one text."""
+    """`{"$repeat": [unit, n]}` is the unit n times ("{i}" counts from 1), `{"$join": [...]}` one text."""
     match value:
         case {"$repeat": [str(unit), int(times)], **rest} if not rest:
             return "".join(unit.replace("{i}", str(place)) for place in range(1, times + 1))
@@ -51,7 +51,7 @@ def event(found: dict[str, Any]) -> dict[str, Any]:
     """An event of a case as the CloudEvent that says the same; its version is the suffix of our type."""
     version = f".v{found['v']}" if "v" in found else ""
     data = {
-        {"room_id": "room"}.get(key, key): {"id": value} if key == "room_id" else value
+        "room" if key == "room_id" else key: {"id": value} if key == "room_id" else value
         for key, value in found.items()
         if key not in ("v", "event_id", "type", "agent_id", "occurred_at")
     }
