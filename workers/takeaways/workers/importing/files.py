@@ -65,7 +65,7 @@ def _is_conversation(file: Path) -> bool:
 
 
 class _RoomIds:
-    """Rooms are named for their file's path without its suffix, and within the file; each name is given once."""
+    """Rooms are named for their file's path without suffix, and within the file; each name is given once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
