@@ -13,7 +13,7 @@ from sqlalchemy import insert, select, update
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import FencedOff
 from takeaways.schemas.queues import Kind
-from takeaways.schemas.tables import agents, jobs
+from takeaways.schemas.tables import agents, jobs, system
 from takeaways.workers.leases import Claimed, Heartbeat, Lease, NotClaimed, claim, fenced, release
 from takeaways.workers.schedule.decide import Hold
 from takeaways.workers.schedule.policy import Policy
@@ -26,6 +26,8 @@ BOOT = "boot-1"
 def add_agent(database: Database, agent_id: str = "scout", **columns: Any) -> None:
     values = {"agent_id": agent_id, "boot_id": BOOT, "runs_total": 5, **columns}
     with database.write() as connection:
+        if connection.execute(select(system)).first() is None:
+            connection.execute(insert(system).values(id=1, boot_id=BOOT))
         connection.execute(insert(agents).values(values))
 
 
@@ -35,10 +37,15 @@ def agent(database: Database, agent_id: str = "scout") -> Any:
 
 
 def take(
-    database: Database, owner: str = "one", *, kind: Kind = Kind.EXTRACTION, policy: Policy = POLICY, agent_id: str = "scout"
+    database: Database,
+    owner: str = "one",
+    *,
+    kind: Kind = Kind.EXTRACTION,
+    policy: Policy = POLICY,
+    agent_id: str = "scout",
 ) -> Claimed | NotClaimed:
     job_id = f"{owner}-{time.monotonic_ns()}"
-    return claim(database, agent_id, kind, owner=owner, job_id=job_id, policy=policy, boot_id=BOOT)
+    return claim(database, agent_id, kind, owner=owner, job_id=job_id, policy=policy)
 
 
 def taken(database: Database, owner: str = "one", **more: Any) -> Lease:
@@ -54,9 +61,7 @@ def expire(database: Database) -> None:
 
 def free(database: Database, lease: Lease, *, attempt_back: bool = False, **values: Any) -> Any:
     with fenced(database, lease) as (connection, row):
-        return release(
-            connection, row, lease, policy=POLICY, boot_id=BOOT, attempt_back=attempt_back, values=values
-        )
+        return release(connection, row, lease, policy=POLICY, attempt_back=attempt_back, values=values)
 
 
 def test_of_many_workers_that_race_for_an_agent_one_wins(database: Database) -> None:

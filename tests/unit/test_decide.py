@@ -27,11 +27,17 @@ EXTRACTION, CONSOLIDATION = Kind.EXTRACTION, Kind.CONSOLIDATION
         pytest.param(AgentState(runs_waiting=5), EXTRACTION, Reason.RUNS, id="five runs are"),
         pytest.param(AgentState(unread=500), None, None, id="unread messages alone wait their turn"),
         pytest.param(AgentState(extractions_asked=1), EXTRACTION, Reason.ASKED, id="asked for"),
-        pytest.param(AgentState(compactions_waiting=1), CONSOLIDATION, Reason.COMPACTED, id="a compaction consolidates"),
+        pytest.param(
+            AgentState(compactions_waiting=1), CONSOLIDATION, Reason.COMPACTED, id="a compaction consolidates"
+        ),
         pytest.param(AgentState(candidates_waiting=49), None, None, id="49 candidates are not many"),
         pytest.param(AgentState(candidates_waiting=50), CONSOLIDATION, Reason.MANY_CANDIDATES, id="50 are"),
-        pytest.param(AgentState(last_success_ms=NOW - 6 * HOUR_MS), CONSOLIDATION, Reason.IDLE, id="idle for six hours"),
-        pytest.param(AgentState(last_success_ms=NOW - 6 * HOUR_MS + 1), None, None, id="a millisecond too early"),
+        pytest.param(
+            AgentState(last_success_ms=NOW - 6 * HOUR_MS), CONSOLIDATION, Reason.IDLE, id="idle for six hours"
+        ),
+        pytest.param(
+            AgentState(last_success_ms=NOW - 6 * HOUR_MS + 1), None, None, id="a millisecond too early"
+        ),
         pytest.param(
             AgentState(last_success_ms=NOW - 9 * HOUR_MS, idle_served_ms=NOW - 9 * HOUR_MS),
             None,
@@ -45,7 +51,10 @@ EXTRACTION, CONSOLIDATION = Kind.EXTRACTION, Kind.CONSOLIDATION
             id="a later run begins another",
         ),
         pytest.param(
-            AgentState(runs_waiting=5, compactions_waiting=1), EXTRACTION, Reason.RUNS, id="both due: extraction first"
+            AgentState(runs_waiting=5, compactions_waiting=1),
+            EXTRACTION,
+            Reason.RUNS,
+            id="both due: extraction first",
         ),
         pytest.param(
             AgentState(runs_waiting=5, compactions_waiting=1, consolidation_waited=True),
@@ -54,15 +63,33 @@ EXTRACTION, CONSOLIDATION = Kind.EXTRACTION, Kind.CONSOLIDATION
             id="a consolidation that waited through one goes next",
         ),
         pytest.param(
-            AgentState(runs_waiting=5, consolidation_waited=True), EXTRACTION, Reason.RUNS, id="waited, but nothing is due"
+            AgentState(runs_waiting=5, consolidation_waited=True),
+            EXTRACTION,
+            Reason.RUNS,
+            id="waited, but nothing is due",
         ),
         pytest.param(
-            AgentState(extraction_underway=True), EXTRACTION, Reason.UNDERWAY, id="a pass goes on over its slices"
+            AgentState(extraction_underway=True),
+            EXTRACTION,
+            Reason.UNDERWAY,
+            id="a pass goes on over its slices",
         ),
-        pytest.param(AgentState(consolidation_underway=True), CONSOLIDATION, Reason.UNDERWAY, id="so does the other kind"),
-        pytest.param(AgentState(extraction_retry_ms=NOW), EXTRACTION, Reason.QUARANTINE_RETRY, id="cooled down"),
+        pytest.param(
+            AgentState(consolidation_underway=True),
+            CONSOLIDATION,
+            Reason.UNDERWAY,
+            id="so does the other kind",
+        ),
+        pytest.param(
+            AgentState(extraction_retry_ms=NOW), EXTRACTION, Reason.QUARANTINE_RETRY, id="cooled down"
+        ),
         pytest.param(AgentState(extraction_retry_ms=NOW + 1), None, None, id="not yet cooled down"),
-        pytest.param(AgentState(consolidation_retry_ms=NOW), CONSOLIDATION, Reason.QUARANTINE_RETRY, id="candidates too"),
+        pytest.param(
+            AgentState(consolidation_retry_ms=NOW),
+            CONSOLIDATION,
+            Reason.QUARANTINE_RETRY,
+            id="candidates too",
+        ),
     ],
 )
 def test_the_decision_is_a_table(state: AgentState, kind: Kind | None, reason: Reason | None) -> None:
@@ -77,7 +104,11 @@ def test_the_decision_is_a_table(state: AgentState, kind: Kind | None, reason: R
     [
         (AgentState(runs_waiting=5, lease_remaining_ms=700), Hold.LEASED, NOW + 700),
         (AgentState(runs_waiting=5, not_before_ms=NOW + 900), Hold.NOT_YET, NOW + 900),
-        (AgentState(runs_waiting=5, not_before_ms=NOW + 900, parked_because="no key"), Hold.PARKED, NOW + 900),
+        (
+            AgentState(runs_waiting=5, not_before_ms=NOW + 900, parked_because="no key"),
+            Hold.PARKED,
+            NOW + 900,
+        ),
         (AgentState(lease_remaining_ms=700), Hold.LEASED, NOW + 700),
     ],
 )

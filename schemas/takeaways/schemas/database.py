@@ -17,7 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, create_engine, event, func, literal_column, select, text
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    literal_column,
+    select,
+    text,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -25,7 +36,9 @@ from takeaways.schemas import tables
 from takeaways.schemas.errors import Misconfigured
 
 SQLITE_TIMEOUT_SECONDS: Final = 30
-_NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs", "ceph", "glusterfs", "lustre"})
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs", "ceph", "glusterfs", "lustre"}
+)
 _open = threading.local()
 
 
@@ -36,17 +49,23 @@ class Database:
         self.engine = engine
 
     @classmethod
-    def open(cls, url: str | URL, *, pool_size: int = 10, statement_timeout_seconds: float = 30.0) -> Database:
+    def open(
+        cls, url: str | URL, *, pool_size: int = 10, statement_timeout_seconds: float = 30.0
+    ) -> Database:
         """Connect lazily to `sqlite:///file` or `postgresql://…`. Raises `Misconfigured` for anything else."""
         try:
             parsed = make_url(url)
         except ArgumentError:
-            raise Misconfigured("the database URL cannot be read; use sqlite:///path/to/file or postgresql://…") from None
+            raise Misconfigured(
+                "the database URL cannot be read; use sqlite:///path/to/file or postgresql://…"
+            ) from None
         if parsed.get_backend_name() == "sqlite":
             return cls(_sqlite(parsed))
         if parsed.get_backend_name() == "postgresql":
             return cls(_postgresql(parsed, pool_size, statement_timeout_seconds))
-        raise Misconfigured(f"{parsed.get_backend_name()} is not supported; use sqlite:///path/to/file or postgresql://…")
+        raise Misconfigured(
+            f"{parsed.get_backend_name()} is not supported; use sqlite:///path/to/file or postgresql://…"
+        )
 
     @property
     def is_sqlite(self) -> bool:
@@ -142,13 +161,20 @@ def _sqlite(url: URL) -> Engine:
     if not folder.is_dir():
         raise Misconfigured(f"the folder of the SQLite file does not exist: {folder}")
     if (kind := _file_system(folder)) in _NETWORK_FILE_SYSTEMS:
-        raise Misconfigured(f"{folder} is on {kind}: SQLite's locks are not safe on a network file system; use PostgreSQL")
+        raise Misconfigured(
+            f"{folder} is on {kind}: SQLite's locks are not safe on a network file system; use PostgreSQL"
+        )
     engine = create_engine(url, connect_args={"timeout": SQLITE_TIMEOUT_SECONDS, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", f"busy_timeout={SQLITE_TIMEOUT_SECONDS * 1000}"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "secure_delete=ON",
+            f"busy_timeout={SQLITE_TIMEOUT_SECONDS * 1000}",
+        ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
     @event.listens_for(engine, "begin")
@@ -196,5 +222,7 @@ def _file_system(folder: Path) -> str:
         mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
     except OSError:
         return ""
-    holding = [(len(point), kind) for point, kind in mounts if folder.is_relative_to(point.replace("\\040", " "))]
+    holding = [
+        (len(point), kind) for point, kind in mounts if folder.is_relative_to(point.replace("\\040", " "))
+    ]
     return max(holding, default=(0, ""))[1]

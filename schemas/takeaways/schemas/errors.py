@@ -1,20 +1,20 @@
 """Errors, sorted by what the reader should do.
 
-    TakeawaysError
-    ├── Permanent               never try again with the same input
-    │   ├── BadInput            a caller passed something that no rule admits
-    │   ├── UnreadableMessage   an event that goes to the dead letters, whole
-    │   ├── EditRefused         a model's answer that breaks a rule of the memory
-    │   ├── ModelRefused        the model declined; the segment is set aside
-    │   ├── AnswerUnreadable    an answer that is cut, empty or not of our schema
-    │   ├── TooLong             the model says that the step does not fit its window
-    │   ├── Misconfigured       settings or environment that cannot work
-    │   └── FencedOff           this worker lost its lease; its result is void
-    └── Transient               try again later
-        ├── PublishFailed       Redis did not take an event within its time
-        ├── StoreUnavailable    the database did not answer
-        ├── CallAborted         the call was called off: lease lost, or the worker shuts down
-        └── ModelUnavailable    the model did not answer; `retry_after_seconds` says when to ask again
+TakeawaysError
+├── Permanent               never try again with the same input
+│   ├── BadInput            a caller passed something that no rule admits
+│   ├── UnreadableMessage   an event that goes to the dead letters, whole
+│   ├── EditRefused         a model's answer that breaks a rule of the memory
+│   ├── ModelRefused        the model declined; the segment is set aside
+│   ├── AnswerUnreadable    an answer that is cut, empty or not of our schema
+│   ├── TooLong             the model says that the step does not fit its window
+│   ├── Misconfigured       settings or environment that cannot work
+│   └── FencedOff           this worker lost its lease; its result is void
+└── Transient               try again later
+    ├── PublishFailed       Redis did not take an event within its time
+    ├── StoreUnavailable    the database did not answer
+    ├── CallAborted         the call was called off: lease lost, or the worker shuts down
+    └── ModelUnavailable    the model did not answer; `retry_after_seconds` says when to ask again
 """
 
 from __future__ import annotations

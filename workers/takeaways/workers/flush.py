@@ -92,7 +92,10 @@ def _row(connection: Connection, agent_id: str) -> RowMapping | None:
 
 def _with_work(services: JobServices) -> list[str]:
     waiting = or_(
-        agents.c.messages_total > agents.c.messages_read, agents.c.candidates_total > agents.c.candidates_settled
+        agents.c.messages_total > agents.c.messages_read,
+        agents.c.candidates_total > agents.c.candidates_settled,
     )
     with services.database.read() as connection:
-        return list(connection.execute(select(agents.c.agent_id).where(waiting).order_by(agents.c.agent_id)).scalars())
+        return list(
+            connection.execute(select(agents.c.agent_id).where(waiting).order_by(agents.c.agent_id)).scalars()
+        )

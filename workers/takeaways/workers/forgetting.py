@@ -40,7 +40,19 @@ def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
 
     `at_ms` is the time of the deletion: events dated no later than it revive nothing.
     """
-    for table in (rooms, runs, messages, candidates, section_texts, revisions, notes, note_texts, persons, jobs, quarantines):
+    for table in (
+        rooms,
+        runs,
+        messages,
+        candidates,
+        section_texts,
+        revisions,
+        notes,
+        note_texts,
+        persons,
+        jobs,
+        quarantines,
+    ):
         connection.execute(delete(table).where(table.c.agent_id == agent_id))
     connection.execute(delete(dead_letters).where(dead_letters.c.agent_id == agent_id))
     connection.execute(
@@ -64,6 +76,8 @@ def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
             last_success_ms=None,
             idle_served_ms=None,
             wake_at_ms=None,
+            left_for=None,
+            left_until_ms=None,
             revision=0,
             extraction_retry_ms=None,
             consolidation_retry_ms=None,
@@ -104,16 +118,21 @@ def forget_person(connection: Connection, agent_id: str, person_id: str, at_ms: 
     The summaries of the rooms they were in go too: nobody can tell which words of those are theirs.
     """
     theirs = and_(
-        messages.c.agent_id == agent_id, or_(messages.c.author_id == person_id, messages.c.user_id == person_id)
+        messages.c.agent_id == agent_id,
+        or_(messages.c.author_id == person_id, messages.c.user_id == person_id),
     )
     said = connection.execute(select(messages.c.room_id, messages.c.message_id).where(theirs)).all()
     learned = _resting_on(connection, agent_id, [(row.room_id, row.message_id) for row in said])
     _erase(connection, agent_id, messages_where=theirs, learned=learned)
     in_rooms = sorted({row.room_id for row in said})
     connection.execute(
-        update(rooms).where(rooms.c.agent_id == agent_id, rooms.c.room_id.in_(in_rooms)).values(summary=None, summary_at_ms=None)
+        update(rooms)
+        .where(rooms.c.agent_id == agent_id, rooms.c.room_id.in_(in_rooms))
+        .values(summary=None, summary_at_ms=None)
     )
-    connection.execute(delete(persons).where(persons.c.agent_id == agent_id, persons.c.person_id == person_id))
+    connection.execute(
+        delete(persons).where(persons.c.agent_id == agent_id, persons.c.person_id == person_id)
+    )
     connection.execute(persons.insert().values(agent_id=agent_id, person_id=person_id, deleted_at_ms=at_ms))
     _log(connection, agent_id, "person", person_id)
 
@@ -135,7 +154,11 @@ def continue_erasures(database: Database) -> int:
     SQLite keeps erased bytes in its write-ahead log until that is truncated.
     """
     with database.read() as connection:
-        waiting = connection.execute(select(erasures.c.erasure_id).where(erasures.c.done_ms.is_(None)).limit(100)).scalars().all()
+        waiting = (
+            connection.execute(select(erasures.c.erasure_id).where(erasures.c.done_ms.is_(None)).limit(100))
+            .scalars()
+            .all()
+        )
     if not waiting:
         return 0
     database.checkpoint()
@@ -159,16 +182,27 @@ _FENCE_OFF: dict[str, Any] = {
 }
 
 
-def _erase(connection: Connection, agent_id: str, *, messages_where: ColumnElement[bool], learned: list[str]) -> None:
+def _erase(
+    connection: Connection, agent_id: str, *, messages_where: ColumnElement[bool], learned: list[str]
+) -> None:
     unread = connection.execute(
         select(func.count())
         .select_from(messages)
-        .where(messages_where, messages.c.read_by.is_(None), messages.c.quarantine_id.is_(None), messages.c.state == "stored")
+        .where(
+            messages_where,
+            messages.c.read_by.is_(None),
+            messages.c.quarantine_id.is_(None),
+            messages.c.state == "stored",
+        )
     ).scalar_one()
     connection.execute(delete(messages).where(messages_where))
     if learned:
         _retire(connection, agent_id, learned, "erased")
-        connection.execute(delete(candidates).where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(learned)))
+        connection.execute(
+            delete(candidates).where(
+                candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(learned)
+            )
+        )
         _forget_history(connection, agent_id)
     connection.execute(
         update(agents)
@@ -183,7 +217,11 @@ def _retire(connection: Connection, agent_id: str, learned: list[str], because: 
     waiting = connection.execute(
         select(func.count())
         .select_from(candidates)
-        .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(learned), candidates.c.state == "waiting")
+        .where(
+            candidates.c.agent_id == agent_id,
+            candidates.c.candidate_id.in_(learned),
+            candidates.c.state == "waiting",
+        )
     ).scalar_one()
     connection.execute(
         update(candidates)
@@ -207,7 +245,13 @@ def _retire(connection: Connection, agent_id: str, learned: list[str], because: 
     if memory != current.memory:
         account = {"withdrawn": sorted(learned), "freed": sorted(freed), "reason": because}
         store.save_revision(
-            connection, agent_id, current.number + 1, memory, account=account, made_by="withdrawal", job_id=None
+            connection,
+            agent_id,
+            current.number + 1,
+            memory,
+            account=account,
+            made_by="withdrawal",
+            job_id=None,
         )
 
 
@@ -217,9 +261,13 @@ def _forget_history(connection: Connection, agent_id: str) -> None:
     kept = connection.execute(
         select(revisions.c.sections).where(revisions.c.agent_id == agent_id, revisions.c.revision == current)
     ).scalar_one_or_none()
-    connection.execute(delete(revisions).where(revisions.c.agent_id == agent_id, revisions.c.revision != current))
     connection.execute(
-        delete(section_texts).where(section_texts.c.agent_id == agent_id, section_texts.c.digest.not_in(kept or []))
+        delete(revisions).where(revisions.c.agent_id == agent_id, revisions.c.revision != current)
+    )
+    connection.execute(
+        delete(section_texts).where(
+            section_texts.c.agent_id == agent_id, section_texts.c.digest.not_in(kept or [])
+        )
     )
     for table in (notes, note_texts):
         connection.execute(delete(table).where(table.c.agent_id == agent_id))
@@ -249,7 +297,13 @@ def _log(connection: Connection, agent_id: str, scope: str, subject_id: str) -> 
     at_ms = now_ms(connection)
     connection.execute(
         erasures.insert().values(
-            erasure_id=digest(agent_id, scope, subject_id, at_ms, connection.execute(select(func.count()).select_from(erasures)).scalar_one()),
+            erasure_id=digest(
+                agent_id,
+                scope,
+                subject_id,
+                at_ms,
+                connection.execute(select(func.count()).select_from(erasures)).scalar_one(),
+            ),
             agent_id=agent_id,
             scope=scope,
             subject_id=subject_id,
@@ -257,5 +311,3 @@ def _log(connection: Connection, agent_id: str, scope: str, subject_id: str) -> 
             account={},
         )
     )
-
-

@@ -33,6 +33,7 @@ from takeaways.schemas.errors import (
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, jobs
+from takeaways.workers.budgets import WindowTooSmall
 from takeaways.workers.leases import Claimed, Heartbeat, Lease, NotClaimed, claim, fenced, release
 from takeaways.workers.models import Call, MemoryModel, Usage
 from takeaways.workers.outcomes import Outcome
@@ -43,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 BACK_OFF_SECONDS = 15.0
 BACK_OFF_MAX_SECONDS = 3600.0
+PARKED_SECONDS = 3600.0
 MAX_HALVINGS = 4
 
 Phase = Callable[[str], None]
@@ -59,8 +61,6 @@ class JobServices(Protocol):
     def database(self) -> Database: ...
     @property
     def policy(self) -> Policy: ...
-    @property
-    def boot_id(self) -> str: ...
     @property
     def owner(self) -> str: ...
     @property
@@ -165,7 +165,9 @@ class Work(Protocol):
         ...
 
 
-def run_job(kind: Kind, agent_id: str, services: JobServices, *, phase: Phase = lambda name: None) -> JobResult:
+def run_job(
+    kind: Kind, agent_id: str, services: JobServices, *, phase: Phase = lambda name: None
+) -> JobResult:
     """Run one job for an agent, if it has work of this kind. Safe to call at any time, any number of times.
 
     Raises what nobody expected (after the lease was given back and the ending stored), so that it is seen.
@@ -180,7 +182,6 @@ def run_job(kind: Kind, agent_id: str, services: JobServices, *, phase: Phase = 
         owner=services.owner,
         job_id=job_id,
         policy=services.policy,
-        boot_id=services.boot_id,
     )
     if isinstance(claimed, NotClaimed):
         return _not_claimed(claimed)
@@ -191,14 +192,18 @@ def _not_claimed(claimed: NotClaimed) -> JobResult:
     if claimed.decision is None:
         return JobResult(Outcome.NOTHING_DUE, detail="this agent was never heard of")
     held = claimed.decision.hold
-    return JobResult(Outcome.BUSY if held is Hold.LEASED else Outcome.NOTHING_DUE, detail=held.value if held else None)
+    return JobResult(
+        Outcome.BUSY if held is Hold.LEASED else Outcome.NOTHING_DUE, detail=held.value if held else None
+    )
 
 
 def _run(claimed: Claimed, services: JobServices, phase: Phase) -> JobResult:
     lease = claimed.lease
     deadline_seconds = services.policy.slice_seconds + 2 * services.policy.call_seconds
     with (
-        structlog.contextvars.bound_contextvars(agent_id=lease.agent_id, job_id=lease.job_id, kind=lease.kind.value),
+        structlog.contextvars.bound_contextvars(
+            agent_id=lease.agent_id, job_id=lease.job_id, kind=lease.kind.value
+        ),
         services.heartbeat.watch(lease, deadline_seconds=deadline_seconds) as abort,
     ):
         job = Job(lease, services, Call(services.policy.call_seconds, abort), phase)
@@ -210,7 +215,11 @@ def _run(claimed: Claimed, services: JobServices, phase: Phase) -> JobResult:
             return _fenced_off(job)
         except Exception as error:
             # The lease is given back whatever went wrong; the attempt stays counted.
-            _try_to_end(job, work, _Ending(Outcome.FAILED, f"{type(error).__name__}", _back_off_seconds(lease.attempts)))
+            _try_to_end(
+                job,
+                work,
+                _Ending(Outcome.FAILED, f"{type(error).__name__}", _back_off_seconds(lease.attempts)),
+            )
             raise
         return _try_to_end(job, work, ending)
 
@@ -221,6 +230,7 @@ class _Ending:
     detail: str | None = None
     wait_seconds: float | None = None
     pass_done: bool = False
+    parked: bool = False
 
 
 def _work_of(job: Job) -> Work:
@@ -255,10 +265,14 @@ def _steps(job: Job, work: Work) -> _Ending:
             return _Ending(Outcome.OVERLOADED, str(unavailable), wait_seconds)
         except CallAborted:
             return _Ending(Outcome.INTERRUPTED)
+        except WindowTooSmall as too_small:
+            return _Ending(Outcome.TOO_LONG, str(too_small), PARKED_SECONDS, parked=True)
         except AnswerUnreadable as unreadable:
             return _Ending(Outcome.UNREADABLE_ANSWER, str(unreadable), _back_off_seconds(lease.attempts))
         except EditRefused as refused_edits:
-            return _Ending(Outcome.REFUSED_EDITS, str(refused_edits)[:2_000], _back_off_seconds(lease.attempts))
+            return _Ending(
+                Outcome.REFUSED_EDITS, str(refused_edits)[:2_000], _back_off_seconds(lease.attempts)
+            )
         if services.drain.is_set():
             return _Ending(Outcome.INTERRUPTED)
         if time.monotonic() >= slice_ends:
@@ -293,17 +307,25 @@ def _end(job: Job, work: Work, ending: _Ending) -> Decision:
     with fenced(services.database, lease) as (connection, row):
         values: dict[str, Any] = {}
         if ending.pass_done:
-            values = {**work.finish(connection, row), f"{lease.kind}_pass": None, "attempts": 0, "attempts_at": None}
+            values = {
+                **work.finish(connection, row),
+                f"{lease.kind}_pass": None,
+                "attempts": 0,
+                "attempts_at": None,
+            }
         if ending.wait_seconds is not None:
             values["not_before_ms"] = now_ms(connection) + round(ending.wait_seconds * 1000)
-        job.record(connection, outcome=ending.outcome.value, detail=ending.detail, ended_ms=now_ms(connection))
+        if ending.parked:
+            values["parked_because"] = ending.detail
+        job.record(
+            connection, outcome=ending.outcome.value, detail=ending.detail, ended_ms=now_ms(connection)
+        )
         return release(
             connection,
             row,
             lease,
             policy=services.policy,
-            boot_id=services.boot_id,
-            attempt_back=ending.outcome.gives_attempt_back and not ending.pass_done,
+            attempt_back=(ending.outcome.gives_attempt_back or ending.parked) and not ending.pass_done,
             values=values,
         )
 
@@ -354,5 +376,7 @@ def ask(database: Database, agent_ids: Iterable[str], kinds: Iterable[Kind]) -> 
         marks["wake_at_ms"] = now_ms(connection)
         marked = 0
         for agent_id in sorted(wanted):
-            marked += connection.execute(update(agents).where(agents.c.agent_id == agent_id).values(marks)).rowcount
+            marked += connection.execute(
+                update(agents).where(agents.c.agent_id == agent_id).values(marks)
+            ).rowcount
     return marked

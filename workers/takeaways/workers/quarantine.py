@@ -17,7 +17,9 @@ from takeaways.workers.schedule.policy import Policy
 MAX_DOUBLINGS = 5
 
 
-def put(connection: Connection, lease: Lease, *, items: int, why: Outcome, detail: str, policy: Policy) -> str:
+def put(
+    connection: Connection, lease: Lease, *, items: int, why: Outcome, detail: str, policy: Policy
+) -> str:
     """Record that `items` messages or candidates are set aside; a batch that fails again waits twice as long."""
     at_ms = now_ms(connection)
     if (again := lease.work.quarantine_id) is not None:
@@ -59,7 +61,9 @@ def next_retry(connection: Connection, agent_id: str, kind: Kind) -> dict[str, A
     """The agent's column that says when the earliest batch of this kind is tried again."""
     at_ms = connection.execute(
         select(func.min(quarantines.c.retry_at_ms)).where(
-            quarantines.c.agent_id == agent_id, quarantines.c.kind == kind.value, quarantines.c.lifted_at_ms.is_(None)
+            quarantines.c.agent_id == agent_id,
+            quarantines.c.kind == kind.value,
+            quarantines.c.lifted_at_ms.is_(None),
         )
     ).scalar_one()
     return {f"{kind}_retry_ms": at_ms}

@@ -99,7 +99,9 @@ class Consolidation:
         offered: dict[str, Candidate] = {candidate.id: candidate for candidate in batch.candidates}
         with fenced(job.services.database, job.lease) as (connection, row):
             # An edited message may have taken a line or a candidate away while the model worked: plan again.
-            if row["revision"] != current.number or store.still_waiting(connection, agent_id, offered) != set(offered):
+            if row["revision"] != current.number or store.still_waiting(connection, agent_id, offered) != set(
+                offered
+            ):
                 return
             number = current.number + 1
             store.settle(connection, agent_id, account.fates(), job_id=job.lease.job_id, revision=number)

@@ -15,7 +15,9 @@ from takeaways.schemas.tables import agents, candidates, revisions, rooms, secti
 MAX_ROWS: Final = 1_000
 
 
-def load_waiting(connection: Connection, agent_id: str, *, upto: int, quarantine_id: str | None) -> tuple[Candidate, ...]:
+def load_waiting(
+    connection: Connection, agent_id: str, *, upto: int, quarantine_id: str | None
+) -> tuple[Candidate, ...]:
     """Candidates that wait, in the order in which they were said; at most `MAX_ROWS` of them.
 
     `upto` is the horizon of the pass: a place that was not yet given when it began.
@@ -55,7 +57,14 @@ def still_waiting(connection: Connection, agent_id: str, ids: Iterable[str]) -> 
     )
 
 
-def settle(connection: Connection, agent_id: str, fates: Mapping[str, tuple[str, str]], *, job_id: str, revision: int | None) -> None:
+def settle(
+    connection: Connection,
+    agent_id: str,
+    fates: Mapping[str, tuple[str, str]],
+    *,
+    job_id: str,
+    revision: int | None,
+) -> None:
     """Store what became of candidates: (fate, reason) by id."""
     by_fate: dict[tuple[str, str], list[str]] = {}
     for candidate_id, fate in fates.items():
@@ -64,7 +73,13 @@ def settle(connection: Connection, agent_id: str, fates: Mapping[str, tuple[str,
         connection.execute(
             update(candidates)
             .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(sorted(ids)))
-            .values(state=state, reason=reason or None, settled_by=job_id, settled_revision=revision, quarantine_id=None)
+            .values(
+                state=state,
+                reason=reason or None,
+                settled_by=job_id,
+                settled_revision=revision,
+                quarantine_id=None,
+            )
         )
 
 
@@ -91,7 +106,10 @@ def save_revision(
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     texts = {section.digest: section.model_dump(mode="json") for section in memory.sections}
     if texts:
-        rows = [{"agent_id": agent_id, "digest": key, "content": content} for key, content in sorted(texts.items())]
+        rows = [
+            {"agent_id": agent_id, "digest": key, "content": content}
+            for key, content in sorted(texts.items())
+        ]
         connection.execute(insert(section_texts).values(rows).on_conflict_do_nothing())
     connection.execute(
         revisions.insert().values(
@@ -125,6 +143,8 @@ def drop_old_summaries(connection: Connection, agent_id: str, *, keep: int) -> i
     )
     merged = sorted(set(beyond) - set(waiting.scalars()))
     connection.execute(
-        update(rooms).where(rooms.c.agent_id == agent_id, rooms.c.room_id.in_(merged)).values(summary=None, summary_at_ms=None)
+        update(rooms)
+        .where(rooms.c.agent_id == agent_id, rooms.c.room_id.in_(merged))
+        .values(summary=None, summary_at_ms=None)
     )
     return len(merged)

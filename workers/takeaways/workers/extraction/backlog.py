@@ -19,7 +19,9 @@ MAX_ROWS: Final = 2_000
 Key = tuple[str, str]
 
 
-def load(connection: Connection, agent_id: str, *, upto: int, quarantine_id: str | None) -> tuple[tuple[RoomBacklog, ...], dict[Key, int]]:
+def load(
+    connection: Connection, agent_id: str, *, upto: int, quarantine_id: str | None
+) -> tuple[tuple[RoomBacklog, ...], dict[Key, int]]:
     """The oldest unread messages up to the horizon, room by room, and the revision of each as it was read.
 
     At most `MAX_ROWS` messages: the rest waits for the next step. With a `quarantine_id`, only what it holds.
@@ -44,7 +46,11 @@ def load(connection: Connection, agent_id: str, *, upto: int, quarantine_id: str
 
 
 def _waiting(agent_id: str, upto: int, quarantine_id: str | None) -> ColumnElement[bool]:
-    set_aside = messages.c.quarantine_id.is_(None) if quarantine_id is None else messages.c.quarantine_id == quarantine_id
+    set_aside = (
+        messages.c.quarantine_id.is_(None)
+        if quarantine_id is None
+        else messages.c.quarantine_id == quarantine_id
+    )
     return and_(
         messages.c.agent_id == agent_id,
         messages.c.read_by.is_(None),
@@ -107,7 +113,11 @@ def unchanged(connection: Connection, agent_id: str, revisions: dict[Key, int]) 
         .where(messages.c.agent_id == agent_id, messages.c.state == "stored", messages.c.read_by.is_(None))
         .where(tuple_(messages.c.room_id, messages.c.message_id).in_(sorted(revisions)))
     )
-    return {(row.room_id, row.message_id) for row in found if revisions[row.room_id, row.message_id] == row.revision}
+    return {
+        (row.room_id, row.message_id)
+        for row in found
+        if revisions[row.room_id, row.message_id] == row.revision
+    }
 
 
 def mark_read(connection: Connection, agent_id: str, keys: Iterable[Key], job_id: str) -> None:
@@ -123,12 +133,17 @@ def set_aside(connection: Connection, agent_id: str, keys: Iterable[Key], quaran
 def _update(connection: Connection, agent_id: str, keys: Iterable[Key], **values: Any) -> None:
     connection.execute(
         update(messages)
-        .where(messages.c.agent_id == agent_id, tuple_(messages.c.room_id, messages.c.message_id).in_(sorted(keys)))
+        .where(
+            messages.c.agent_id == agent_id,
+            tuple_(messages.c.room_id, messages.c.message_id).in_(sorted(keys)),
+        )
         .values(**values)
     )
 
 
-def add_candidates(connection: Connection, agent_id: str, found: Iterable[Candidate], *, first_place: int, job_id: str) -> int:
+def add_candidates(
+    connection: Connection, agent_id: str, found: Iterable[Candidate], *, first_place: int, job_id: str
+) -> int:
     """Store candidates as waiting. Returns how many began to wait: the same lesson from the same message is one."""
     rows = [
         {
@@ -151,14 +166,18 @@ def add_candidates(connection: Connection, agent_id: str, found: Iterable[Candid
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     statement = insert(candidates).values(rows)
     # What an edit had withdrawn and the new wording still says is learned again.
-    revived = {name: statement.excluded[name] for name in ("place", "job_id", "said_at_ms", "evidence", "state")}
+    revived = {
+        name: statement.excluded[name] for name in ("place", "job_id", "said_at_ms", "evidence", "state")
+    }
     statement = statement.on_conflict_do_update(
         index_elements=["agent_id", "candidate_id"], set_=revived, where=candidates.c.state == "withdrawn"
     )
     return len(connection.execute(statement.returning(candidates.c.candidate_id)).all())
 
 
-def set_summaries(connection: Connection, agent_id: str, summaries: dict[str, str], *, at_ms: int, job_id: str) -> None:
+def set_summaries(
+    connection: Connection, agent_id: str, summaries: dict[str, str], *, at_ms: int, job_id: str
+) -> None:
     """Replace the session summaries of rooms that got a new one."""
     for room_id, text in sorted(summaries.items()):
         connection.execute(

@@ -33,14 +33,19 @@ class Extraction:
         planned, revisions = self._plan()
         if planned is None:
             return False
+        self._commit(revisions, self._ask(planned))
+        return True
+
+    def _ask(self, planned: Planned) -> Accepted:
+        job = self._job
+        if not planned.request.rooms:  # messages that hold nothing to show
+            return Accepted()
         job.phase("extracting")
         assert_no_transaction()
         answered = job.services.model.extract(planned.request, job.call)
         job.tally.spent(answered.usage, answered.model)
-        accepted = accept(planned.request, answered.answer, job.lease.agent_id)
         job.phase("writing")
-        self._commit(revisions, accepted)
-        return True
+        return accept(planned.request, answered.answer, job.lease.agent_id)
 
     def set_aside(self, why: Outcome, detail: str) -> None:
         """Quarantine the segment that comes next: the same backlog always gives the same plan."""
@@ -50,7 +55,12 @@ class Extraction:
             return
         with fenced(job.services.database, job.lease) as (connection, row):
             quarantine_id = quarantine.put(
-                connection, job.lease, items=len(revisions), why=why, detail=detail, policy=job.services.policy
+                connection,
+                job.lease,
+                items=len(revisions),
+                why=why,
+                detail=detail,
+                policy=job.services.policy,
             )
             backlog.set_aside(connection, job.lease.agent_id, revisions, quarantine_id)
             first_time = job.lease.work.quarantine_id is None
@@ -102,9 +112,13 @@ class Extraction:
                 quarantine.lift(connection, quarantine_id)
             job.tally.messages_read += len(still)
             job.tally.candidates_made += made
-            self._progress(connection, row, read=0 if quarantine_id else len(still), made=made, places=len(learned))
+            self._progress(
+                connection, row, read=0 if quarantine_id else len(still), made=made, places=len(learned)
+            )
 
-    def _progress(self, connection: Connection, row: RowMapping, *, read: int, made: int, places: int = 0) -> None:
+    def _progress(
+        self, connection: Connection, row: RowMapping, *, read: int, made: int, places: int = 0
+    ) -> None:
         """Move the counters; what comes next begins with a first attempt."""
         lease = self._job.lease
         connection.execute(

@@ -12,6 +12,7 @@ from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
 from takeaways.workers.leases.lease import Lease, Pass
+from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, Reason, decide
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
@@ -32,7 +33,7 @@ class NotClaimed:
 
 
 def claim(
-    database: Database, agent_id: str, kind: Kind, *, owner: str, job_id: str, policy: Policy, boot_id: str
+    database: Database, agent_id: str, kind: Kind, *, owner: str, job_id: str, policy: Policy
 ) -> Claimed | NotClaimed:
     """Take the lease of `agent_id` for one job of `kind` if that is what `decide` says is next.
 
@@ -43,7 +44,7 @@ def claim(
         if row is None:
             return NotClaimed(None)
         clock_ms, clock_boot = lease_clock(connection)
-        state = AgentState.of(row, boot_id=boot_id, lease_clock=(clock_ms, clock_boot))
+        state = AgentState.of(row, boot_id=stored_boot(connection), lease_clock=(clock_ms, clock_boot))
         at_ms = now_ms(connection)
         decision = decide(state, policy, at_ms)
         if decision.next is not kind or decision.reason is None:
@@ -76,6 +77,8 @@ def claim(
                     "attempts_at": tried,
                     "wake_at_ms": at_ms + policy.lease_ms,
                     "hints": 0,
+                    "left_for": None,
+                    "left_until_ms": None,
                     "not_before_ms": None,
                     "parked_because": None,
                     f"{kind}_pass": work.to_json(),
@@ -99,7 +102,11 @@ def claim(
 
 def lock(connection: Connection, agent_id: str) -> RowMapping | None:
     """The agent's row, locked until the transaction ends. None for an agent never heard of."""
-    return connection.execute(select(agents).where(agents.c.agent_id == agent_id).with_for_update()).mappings().one_or_none()
+    return (
+        connection.execute(select(agents).where(agents.c.agent_id == agent_id).with_for_update())
+        .mappings()
+        .one_or_none()
+    )
 
 
 def _underway(row: RowMapping, kind: Kind) -> Pass | None:
@@ -108,10 +115,18 @@ def _underway(row: RowMapping, kind: Kind) -> Pass | None:
 
 
 def _begin(connection: Connection, row: RowMapping, kind: Kind, reason: Reason, at_ms: int) -> Pass:
-    quarantine_id = _oldest_quarantine(connection, row["agent_id"], kind, at_ms) if reason is Reason.QUARANTINE_RETRY else None
+    quarantine_id = (
+        _oldest_quarantine(connection, row["agent_id"], kind, at_ms)
+        if reason is Reason.QUARANTINE_RETRY
+        else None
+    )
     if kind is Kind.EXTRACTION:
         return Pass(
-            reason, row["arrivals_total"], row["extractions_asked"], runs=row["runs_total"], quarantine_id=quarantine_id
+            reason,
+            row["arrivals_total"],
+            row["extractions_asked"],
+            runs=row["runs_total"],
+            quarantine_id=quarantine_id,
         )
     return Pass(
         reason,
@@ -126,7 +141,11 @@ def _begin(connection: Connection, row: RowMapping, kind: Kind, reason: Reason, 
 def _oldest_quarantine(connection: Connection, agent_id: str, kind: Kind, at_ms: int) -> str | None:
     return connection.execute(
         select(quarantines.c.quarantine_id)
-        .where(quarantines.c.agent_id == agent_id, quarantines.c.kind == kind.value, quarantines.c.lifted_at_ms.is_(None))
+        .where(
+            quarantines.c.agent_id == agent_id,
+            quarantines.c.kind == kind.value,
+            quarantines.c.lifted_at_ms.is_(None),
+        )
         .where(quarantines.c.retry_at_ms <= at_ms)
         .order_by(quarantines.c.retry_at_ms, quarantines.c.quarantine_id)
         .limit(1)
@@ -141,7 +160,11 @@ def attempts_key(connection: Connection, agent_id: str, kind: Kind, work: Pass) 
     if work.quarantine_id is not None:
         return f"{kind}:{work.quarantine_id}"
     if kind is Kind.EXTRACTION:
-        waiting = (messages.c.read_by.is_(None), messages.c.quarantine_id.is_(None), messages.c.state == "stored")
+        waiting = (
+            messages.c.read_by.is_(None),
+            messages.c.quarantine_id.is_(None),
+            messages.c.state == "stored",
+        )
         begins = select(func.min(messages.c.arrival)).where(
             messages.c.agent_id == agent_id, messages.c.arrival <= work.upto, *waiting
         )

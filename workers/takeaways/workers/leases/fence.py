@@ -22,6 +22,12 @@ def fenced(database: Database, lease: Lease) -> Iterator[tuple[Connection, RowMa
     """
     with database.write(lock_timeout_ms=LOCK_TIMEOUT_MS) as connection:
         row = lock(connection, lease.agent_id)
-        if row is None or (row["generation"], row["epoch"], row["owner"]) != (lease.generation, lease.epoch, lease.owner):
-            raise FencedOff(f"agent {lease.agent_id!r}: epoch {lease.epoch} is over; its job {lease.job_id} commits nothing")
+        if row is None or (row["generation"], row["epoch"], row["owner"]) != (
+            lease.generation,
+            lease.epoch,
+            lease.owner,
+        ):
+            raise FencedOff(
+                f"agent {lease.agent_id!r}: epoch {lease.epoch} is over; its job {lease.job_id} commits nothing"
+            )
         yield connection, row

@@ -105,7 +105,9 @@ class Heartbeat:
         ours = tuple_(agents.c.agent_id, agents.c.epoch, agents.c.owner).in_(keys)
         with self._database.write() as connection:
             # Lock first, then read the clock: an instant read before a wait may have passed.
-            connection.execute(select(agents.c.agent_id).where(ours).order_by(agents.c.agent_id).with_for_update()).all()
+            connection.execute(
+                select(agents.c.agent_id).where(ours).order_by(agents.c.agent_id).with_for_update()
+            ).all()
             clock_ms, clock_boot = lease_clock(connection)
             renewed = connection.execute(
                 update(agents)

@@ -10,6 +10,7 @@ from sqlalchemy.engine import RowMapping
 from takeaways.schemas.database import lease_clock, now_ms
 from takeaways.schemas.tables import agents
 from takeaways.workers.leases.lease import Lease
+from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
@@ -21,7 +22,6 @@ def release(
     lease: Lease,
     *,
     policy: Policy,
-    boot_id: str,
     attempt_back: bool,
     values: dict[str, Any],
 ) -> Decision:
@@ -33,7 +33,9 @@ def release(
     values = {"owner": None, "owner_kind": None, "lease_until_ms": None, "lease_boot": None, **values}
     if attempt_back:
         values["attempts"] = max(row["attempts"] - 1, 0)
-    state = AgentState.of({**row, **values}, boot_id=boot_id, lease_clock=lease_clock(connection))
+    state = AgentState.of(
+        {**row, **values}, boot_id=stored_boot(connection), lease_clock=lease_clock(connection)
+    )
     at_ms = now_ms(connection)
     decision = decide(state, policy, at_ms)
     hinted = decision.next is not None

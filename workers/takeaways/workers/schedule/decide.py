@@ -69,7 +69,9 @@ def decide(state: AgentState, policy: Policy, now_ms: int) -> Decision:
     if chosen is None:
         waits = [outlook.at_ms for outlook in (extraction, consolidation) if outlook.at_ms is not None]
         if state.lease_remaining_ms > 0:
-            return Decision(None, None, Hold.LEASED, now_ms + state.lease_remaining_ms, extraction, consolidation)
+            return Decision(
+                None, None, Hold.LEASED, now_ms + state.lease_remaining_ms, extraction, consolidation
+            )
         return Decision(None, None, None, min(waits, default=None), extraction, consolidation)
     hold, until_ms = _held(state, now_ms)
     if hold is not None:
@@ -101,7 +103,9 @@ def _consolidation(state: AgentState, policy: Policy, now_ms: int) -> Outlook:
     if state.last_success_ms is None or state.last_success_ms <= (state.idle_served_ms or 0):
         return retry
     idle = _at(state.last_success_ms + policy.idle_ms, Reason.IDLE, now_ms)
-    return min(idle, retry, key=lambda outlook: (outlook.due is None, outlook.at_ms is None, outlook.at_ms or 0))
+    return min(
+        idle, retry, key=lambda outlook: (outlook.due is None, outlook.at_ms is None, outlook.at_ms or 0)
+    )
 
 
 def _at(at_ms: int | None, reason: Reason, now_ms: int) -> Outlook:
