@@ -71,9 +71,9 @@ def _jsonable(value: Any) -> Any:
     if value is None or isinstance(value, str):
         return value
     try:
-        return to_jsonable_python(value, inf_nan_mode="null")
+        return to_jsonable_python(value, exclude_none=True, inf_nan_mode="null")
     except UnicodeEncodeError:  # half a surrogate pair in a key
-        return to_jsonable_python(text.mend_json(value), inf_nan_mode="null")
+        return to_jsonable_python(text.mend_json(value), exclude_none=True, inf_nan_mode="null")
 
 
 def _json_media_type(value: Any) -> Any:
