@@ -17,6 +17,8 @@ _PLAIN_ASCII: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 _LINE_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 _UNSTORABLE = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+# Whatever one of the three would change. Looked for first, because hardly any text has it.
+_SUSPECT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _ZWJ: Final = "\u200d"
 _REGIONAL: Final = ("\U0001f1e6", "\U0001f1ff")
@@ -37,11 +39,12 @@ _VIRAMA: Final = 9  # the combining class of signs that join two consonants into
 def mend(text: str) -> str:
     """Return `text` as every store and wire can hold it. Idempotent; good text is returned as it is."""
     if text.isascii():
-        if not text.encode("ascii").translate(None, _PLAIN_ASCII):
-            return text
-        return _UNSTORABLE.sub(REPLACEMENT, _LINE_BREAKS.sub("\n", text))
-    text = _PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), text)
-    text = _UNSTORABLE.sub(REPLACEMENT, _LINE_BREAKS.sub("\n", text))
+        good = not text.encode("ascii").translate(None, _PLAIN_ASCII)
+    else:
+        good = _SUSPECT.search(text) is None
+    if not good:
+        text = _PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), text)
+        text = _UNSTORABLE.sub(REPLACEMENT, _LINE_BREAKS.sub("\n", text))
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
