@@ -51,6 +51,10 @@ class EmbeddedServer:
         self.url = json.loads(answer)["url"]
         return self
 
+    @property
+    def is_running(self) -> bool:
+        return self._guard is not None and self._guard.poll() is None
+
     def stop(self) -> None:
         """Stop the server after it has written its file. Repeating it does nothing."""
         if self._guard is None:

@@ -43,21 +43,27 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True)
 
     home: Path = Field(default_factory=_default_home, description="folder of the default database")
-    redis_url: str = Field("redis://127.0.0.1:6379/0", repr=False, description="where events are published")
-    broker_url: str = Field("", repr=False, description="where hints travel; the same server unless set")
-    database_url: str = Field("", repr=False, description="sqlite:///file or postgresql://…")
+    redis_url: str = Field(
+        default="redis://127.0.0.1:6379/0", repr=False, description="where events are published"
+    )
+    broker_url: str = Field(
+        default="", repr=False, description="where hints travel; the same server unless set"
+    )
+    database_url: str = Field(default="", repr=False, description="sqlite:///file or postgresql://…")
 
-    model: str = Field("offline", description="offline, offline+local, or package.module:factory")
+    model: str = Field(default="offline", description="offline, offline+local, or package.module:factory")
     window: int | None = Field(
-        None, ge=1_000, description="context window in tokens, over what the model says"
+        default=None, ge=1_000, description="context window in tokens, over what the model says"
     )
     boot_id: str | None = Field(
-        None, max_length=255, description="pins the boot; a new value resets run counts"
+        default=None, max_length=255, description="pins the boot; a new value resets run counts"
     )
 
-    pool: Literal["threads", "prefork", "solo"] = Field("threads", description="Celery's pool")
-    pool_start_method: Literal["fork", "spawn"] = Field("fork", description="how prefork makes its children")
-    concurrency: Positive = Field(20, description="jobs at once in one worker process")
+    pool: Literal["threads", "prefork", "solo"] = Field(default="threads", description="Celery's pool")
+    pool_start_method: Literal["fork", "spawn"] = Field(
+        default="fork", description="how prefork makes its children"
+    )
+    concurrency: Positive = Field(default=20, description="jobs at once in one worker process")
 
     runs_per_extraction: Positive = _DEFAULT_POLICY.runs_per_extraction
     idle_seconds: Seconds = _DEFAULT_POLICY.idle_seconds
@@ -72,9 +78,11 @@ class Settings(BaseSettings):
     hint_again_max_seconds: Seconds = _DEFAULT_POLICY.hint_again_max_seconds
 
     log_format: Literal["auto", "json", "text"] = Field(
-        "auto", description="auto: text on a terminal, else JSON"
+        default="auto", description="auto: text on a terminal, else JSON"
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="of our own messages")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="of our own messages"
+    )
 
     @field_validator("log_level", mode="before")
     @classmethod

@@ -1,8 +1,8 @@
 """Keeping a pool's processes alive: one Celery worker and, beside it, one intake process.
 
-They are two, because a worker exits at once when Redis is full, and the stream could then never drain. One that
-dies is started again after a back-off. SIGTERM is handed on and the drain waited for. Children end with
-the supervisor, even when it is killed.
+They are two, because a worker exits at once when Redis is full, and the stream could then never drain. One
+that dies is started again after a back-off. SIGTERM is handed on and the drain waited for. Children end
+with the supervisor, even when it is killed.
 """
 
 from __future__ import annotations
@@ -71,13 +71,16 @@ def supervise(
 ) -> int:
     """Keep the children running until SIGTERM or SIGINT, then drain them. Returns an exit code.
 
-    0 after a clean stop; 1 when a child had to be killed or ended badly while stopping; a child that says that
-    it is misconfigured ends everything with its code. Call it in the main thread of a process without others.
+    0 after a clean stop; 1 when a child had to be killed or ended badly while stopping; a child that says
+    that it is misconfigured ends everything with its code. Call it in a process without other threads.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         return _Supervisor(kept, environment, grace_seconds).run()
     finally:
+        # One more impatient signal must not turn a stop that is over into a death by signal.
+        while signal.sigtimedwait(_SIGNALS, 0) is not None:
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

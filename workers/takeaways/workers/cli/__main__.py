@@ -1,0 +1,3 @@
+from takeaways.workers.cli import main
+
+main()

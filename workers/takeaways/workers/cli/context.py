@@ -1,0 +1,54 @@
+"""What most commands begin with: the settings, and the database for reading."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from takeaways.schemas.database import Database
+    from takeaways.workers.bootstrap import Services
+    from takeaways.workers.settings import Settings
+
+
+def read_settings(**overrides: object) -> Settings:
+    """The settings, with a warning on stderr for every `TAKEAWAYS_…` variable that nothing reads."""
+    from takeaways.workers.settings import Settings, unknown_variables
+
+    for warning in unknown_variables(os.environ):
+        print(f"takeaways: {warning}", file=sys.stderr)
+    return Settings.from_env(**{name: value for name, value in overrides.items() if value is not None})
+
+
+def open_for_reading(settings: Settings) -> Database:
+    """The database, not brought to a newer version. Raises `Misconfigured` where there is none yet."""
+    from sqlalchemy.engine import make_url
+
+    from takeaways.schemas.database import Database
+    from takeaways.schemas.errors import Misconfigured
+
+    if settings.uses_sqlite:
+        file = make_url(settings.database).database or ""
+        if not os.path.exists(file):  # noqa: PTH110 - also for names that no Path accepts
+            raise Misconfigured(
+                f"there is no database at {file} yet; `takeaways up` or `takeaways migrate` makes one"
+            )
+    return Database.open(settings.database)
+
+
+def build_services(settings: Settings) -> Services:
+    """What a command needs to run a job itself. Close it afterwards."""
+    from takeaways.workers import telemetry
+    from takeaways.workers.bootstrap import build
+
+    telemetry.configure("text", "WARNING", process="command")
+    return build(settings, make_hinting_app(settings))
+
+
+def make_hinting_app(settings: Settings) -> Celery:
+    from takeaways.workers.broker import make_app
+
+    return make_app(settings)

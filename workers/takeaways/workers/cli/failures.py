@@ -1,0 +1,65 @@
+"""Exit codes, and what an error is in one line for a person.
+
+| code | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | it did not work; the line on stderr says what |
+| 2 | the command was not understood |
+| 3 | there is nothing of that name, or nothing to show |
+| 4 | a setting or the environment cannot work |
+| 5 | Redis, the database or the model does not answer; trying again later may work |
+| 130 | interrupted from the keyboard |
+"""
+
+from __future__ import annotations
+
+import os
+from enum import IntEnum
+
+from takeaways.schemas.errors import Misconfigured, TakeawaysError, Transient
+
+
+class Exit(IntEnum):
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOTHING_FOUND = 3
+    MISCONFIGURED = 4
+    UNAVAILABLE = 5
+    INTERRUPTED = 130
+
+
+def explain(error: Exception) -> tuple[Exit, str] | None:
+    """The code and the line for an error that is to be expected; None for one that deserves its traceback."""
+    if isinstance(error, TakeawaysError):
+        return code_of(error), str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return Exit.FAILED, f"{os.fspath(error.filename)!s}: {error.strerror}"
+    # The two clients are imported only by commands that use them, so they are told apart by name.
+    family, name = type(error).__module__.partition(".")[0], type(error).__name__
+    if family == "redis":
+        return (
+            Exit.UNAVAILABLE,
+            f"Redis does not answer ({_first_line(error)}). Is it running? `takeaways up` starts one",
+        )
+    if family == "sqlalchemy" and (origin := getattr(error, "orig", None)) is not None:
+        return _database(name, origin)
+    return None
+
+
+def code_of(error: TakeawaysError) -> Exit:
+    if isinstance(error, Misconfigured):
+        return Exit.MISCONFIGURED
+    return Exit.UNAVAILABLE if isinstance(error, Transient) else Exit.FAILED
+
+
+def _database(name: str, origin: BaseException) -> tuple[Exit, str] | None:
+    if "no such table" in str(origin) or type(origin).__name__ == "UndefinedTable":
+        return Exit.MISCONFIGURED, "the database has no tables yet: run `takeaways migrate`"
+    if name in ("OperationalError", "InterfaceError"):
+        return Exit.UNAVAILABLE, f"the database does not answer ({_first_line(origin)})"
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

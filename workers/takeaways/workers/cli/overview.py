@@ -1,0 +1,107 @@
+"""What `status` shows, read from the database in one short transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, select
+
+from takeaways.schemas import tables as t
+from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.workers.cli.words import waits_for
+from takeaways.workers.schedule.decide import Decision, decide
+from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.state import AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """An agent's row, what `decide` says of it, and that in words."""
+
+    row: Mapping[str, Any]
+    state: AgentState
+    decision: Decision
+    words: str
+
+    @property
+    def agent_id(self) -> str:
+        agent_id: str = self.row["agent_id"]
+        return agent_id
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The agents that were asked for, and counts over all."""
+
+    agents: tuple[AgentView, ...]
+    agents_total: int
+    dead_letters_open: int
+    now_ms: int
+
+
+def overview(database: Database, policy: Policy, *, prefix: str = "", limit: int = 50) -> Overview:
+    """The agents somebody must look at soonest first, at most `limit`."""
+    wanted = select(t.agents).where(t.agents.c.deleted_at_ms.is_(None))
+    if prefix:
+        wanted = wanted.where(t.agents.c.agent_id.startswith(prefix, autoescape=True))
+    ordered = wanted.order_by(t.agents.c.wake_at_ms.is_(None), t.agents.c.wake_at_ms, t.agents.c.agent_id)
+    with database.read() as connection:
+        return Overview(
+            agents=_views(connection, ordered.limit(limit), policy),
+            agents_total=connection.scalar(select(func.count()).select_from(wanted.subquery())) or 0,
+            dead_letters_open=connection.scalar(_open_letters()) or 0,
+            now_ms=now_ms(connection),
+        )
+
+
+def agent_view(connection: Connection, agent_id: str, policy: Policy) -> AgentView | None:
+    """One agent, or None for one never heard of."""
+    found = _views(connection, select(t.agents).where(t.agents.c.agent_id == agent_id), policy)
+    return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What else there is to know about one agent."""
+
+    rooms: int
+    quarantines: tuple[dict[str, Any], ...]
+    last_jobs: tuple[dict[str, Any], ...]
+
+
+def details(connection: Connection, agent_id: str) -> Details:
+    rooms = select(func.count()).where(t.rooms.c.agent_id == agent_id, t.rooms.c.deleted_at_ms.is_(None))
+    aside = select(t.quarantines).where(
+        t.quarantines.c.agent_id == agent_id, t.quarantines.c.lifted_at_ms.is_(None)
+    )
+    return Details(
+        rooms=connection.scalar(rooms) or 0,
+        quarantines=tuple(dict(row) for row in connection.execute(aside).mappings()),
+        last_jobs=tuple(recent_jobs(connection, agent_id, limit=5)),
+    )
+
+
+def recent_jobs(connection: Connection, agent_id: str | None, *, limit: int) -> list[dict[str, Any]]:
+    """The newest jobs first."""
+    wanted = select(t.jobs).order_by(t.jobs.c.started_ms.desc(), t.jobs.c.epoch.desc()).limit(limit)
+    if agent_id is not None:
+        wanted = wanted.where(t.jobs.c.agent_id == agent_id)
+    return [dict(row) for row in connection.execute(wanted).mappings()]
+
+
+def _views(connection: Connection, wanted: Select[Any], policy: Policy) -> tuple[AgentView, ...]:
+    boot_id = connection.scalar(select(t.system.c.boot_id)) or ""
+    clock, at_ms = lease_clock(connection), now_ms(connection)
+    views = []
+    for found in connection.execute(wanted).mappings():
+        row = dict(found)
+        state = AgentState.of(row, boot_id=boot_id, lease_clock=clock)
+        decision = decide(state, policy, at_ms)
+        views.append(AgentView(row, state, decision, waits_for(state, decision, policy, at_ms)))
+    return tuple(views)
+
+
+def _open_letters() -> Select[Any]:
+    return select(func.count()).select_from(t.dead_letters).where(t.dead_letters.c.state == "open")

@@ -1,0 +1,63 @@
+"""`takeaways worker` and `takeaways intake`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from takeaways.schemas.queues import Kind
+from takeaways.workers.cli.context import read_settings
+from takeaways.workers.cli.failures import Exit
+
+Pool = Annotated[Kind, typer.Argument(help="Which kind of job.")]
+
+
+def worker(
+    pool: Pool,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Jobs at once.")] = None,
+    pool_kind: Annotated[
+        Literal["threads", "prefork", "solo"] | None, typer.Option("--pool", help="Celery's pool.")
+    ] = None,
+) -> None:
+    """Run a pool: a Celery worker and, beside it, the intake of its stream.
+
+    The extraction pool takes in runs, the consolidation pool compactions. Run both, on as many machines as
+    you like. SIGTERM drains: running jobs end, nothing new starts.
+
+    Examples: `takeaways worker extraction`, `takeaways worker consolidation --concurrency 50`
+    """
+    from takeaways.workers import telemetry
+    from takeaways.workers.bootstrap import open_database
+    from takeaways.workers.supervisor import children_of, supervise
+    from takeaways.workers.tasks import why_not
+
+    settings = read_settings(concurrency=concurrency, pool=pool_kind)
+    if why := why_not(settings, pool=settings.pool, start_method=settings.pool_start_method):
+        typer.echo(f"takeaways: {why}", err=True)
+        raise typer.Exit(Exit.MISCONFIGURED)
+    telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="supervisor")
+    open_database(settings).dispose()
+    code = supervise(
+        children_of(pool, settings), environment=settings.environment(), grace_seconds=settings.grace_seconds
+    )
+    raise typer.Exit(code)
+
+
+def intake(pool: Pool) -> None:
+    """Take in one pool's stream, without a Celery worker. `takeaways worker` starts it by itself.
+
+    Example: `takeaways intake extraction` beside `celery -A takeaways.workers.app worker -Q extraction`
+    """
+    from takeaways.workers import telemetry
+    from takeaways.workers.bootstrap import build
+    from takeaways.workers.broker import make_app
+    from takeaways.workers.intake.process import IntakeProcess
+
+    settings = read_settings()
+    telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="intake")
+    services = build(settings, make_app(settings))
+    try:
+        raise typer.Exit(IntakeProcess(pool, services).run())
+    finally:
+        services.close()
