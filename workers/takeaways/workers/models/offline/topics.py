@@ -1,0 +1,47 @@
+"""Which topic a lesson belongs to: the same words give the same title in every room, so that rooms meet."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from takeaways.schemas.memories import MAX_TITLE
+from takeaways.schemas.text import one_line
+from takeaways.workers.words import stem, telling_words
+
+GENERAL: Final = "General"
+_OF_A_PERSON: Final = frozenset(
+    {"Bookings and travel", "Family and friends", "Home and pets", "Work and career", "Health and sport",
+     "Art, music and books", "Community"}
+)  # fmt: skip
+
+
+@cache
+def _subject_of() -> dict[str, str]:
+    text = files(__package__).joinpath("topics.toml").read_text(encoding="utf-8")
+    listed: dict[str, str] = tomllib.loads(text)
+    return {stem(word): subject for subject, words in reversed(listed.items()) for word in words.split()}
+
+
+def subject_of(text: str, *, personal: bool = False) -> str:
+    """The subject that most of the words point to, or "". Of a person's life there are fewer."""
+    counts: dict[str, int] = {}
+    for word in telling_words(text):
+        subject = _subject_of().get(word, "")
+        if subject and (subject in _OF_A_PERSON if personal else subject != "Community"):
+            counts[subject] = counts.get(subject, 0) + 1
+    return max(counts, key=lambda subject: counts[subject]) if counts else ""
+
+
+def topic_of(text: str, room_title: str, person: str = "") -> str:
+    """The title of the section where `text` belongs. With `person` it is about them."""
+    subject = subject_of(text, personal=bool(person))
+    if person:
+        return _fitting(f"{person}: {subject[:1].lower()}{subject[1:]}" if subject else person)
+    return _fitting(subject or room_title or GENERAL)
+
+
+def _fitting(title: str) -> str:
+    return one_line(title).replace("#", "").strip()[:MAX_TITLE].rstrip() or GENERAL
