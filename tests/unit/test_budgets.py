@@ -7,8 +7,8 @@ import pytest
 from takeaways.schemas.errors import Permanent
 from takeaways.workers.budgets import (
     WindowTooSmall,
-    consolidation_room,
-    extraction_room,
+    consolidation_tokens,
+    extraction_tokens,
     memory_tokens,
     step_tokens,
 )
@@ -22,21 +22,21 @@ def test_a_step_takes_half_of_the_window_and_the_memory_half_of_the_step() -> No
 
 def test_instructions_come_out_of_the_step_not_on_top_of_it() -> None:
     """The promise of half a window holds for all that is sent."""
-    assert extraction_room(32_000, overhead=1_800) == 14_200
-    assert consolidation_room(32_000, overhead=1_800, memory=4_000) == 10_200
+    assert extraction_tokens(32_000, overhead=1_800) == 14_200
+    assert consolidation_tokens(32_000, overhead=1_800) == 14_200
 
 
 def test_a_window_that_the_instructions_fill_fails_at_once_and_names_them() -> None:
     """Otherwise a room shrinks to nothing for ever, or a negative budget is sent (MA-11)."""
     with pytest.raises(
-        WindowTooSmall, match=r"window of 3,000 tokens.*instructions and the schema take 1,800"
+        WindowTooSmall, match=r"window of 3,000 tokens.*instructions and the schema .1,800. leave less"
     ):
-        extraction_room(3_000, overhead=1_800)
+        extraction_tokens(3_000, overhead=1_800)
 
     assert issubclass(WindowTooSmall, Permanent)
 
 
-def test_a_memory_that_fills_the_step_is_named() -> None:
-    """Whoever reads the message must know that the memory, not the instructions, takes the room."""
-    with pytest.raises(WindowTooSmall, match="the memory take 2,500"):
-        consolidation_room(6_000, overhead=400, memory=2_500)
+def test_a_window_that_instructions_and_memory_share_without_rest_is_named_too() -> None:
+    """Whoever reads the message must know that the memory takes its part of the step."""
+    with pytest.raises(WindowTooSmall, match=r"the share of the memory .1,500. leave less"):
+        consolidation_tokens(6_000, overhead=1_400)

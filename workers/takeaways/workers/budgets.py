@@ -28,23 +28,28 @@ def memory_tokens(window: int) -> int:
     return window // 4
 
 
-def extraction_room(window: int, overhead: int) -> int:
+def extraction_tokens(window: int, overhead: int) -> int:
     """What is left of a step for the transcript. Raises `WindowTooSmall` naming what takes the rest."""
-    return _left(window, (("the instructions and the schema", overhead),))
+    return step_tokens(window) - _fixed(window, ("the instructions and the schema", overhead))
 
 
-def consolidation_room(window: int, overhead: int, memory: int) -> int:
-    """What is left of a step for candidates beside `memory` tokens of memory. Raises `WindowTooSmall`."""
-    return _left(window, (("the instructions and the schema", overhead), ("the memory", memory)))
+def consolidation_tokens(window: int, overhead: int) -> int:
+    """What is left of a step for the memory and the candidates together.
+
+    Raises `WindowTooSmall` when a memory that fills its share would leave no room for a candidate.
+    """
+    fixed = ("the instructions and the schema", overhead)
+    _fixed(window, fixed, ("the share of the memory", memory_tokens(window)))
+    return step_tokens(window) - overhead
 
 
-def _left(window: int, fixed: tuple[tuple[str, int], ...]) -> int:
-    left = step_tokens(window) - sum(tokens for _, tokens in fixed)
-    if left < LEAST_ROOM_TOKENS:
-        parts = " and ".join(f"{what} take {tokens:,} tokens" for what, tokens in fixed)
+def _fixed(window: int, *parts: tuple[str, int]) -> int:
+    total = sum(tokens for _, tokens in parts)
+    if step_tokens(window) - total < LEAST_ROOM_TOKENS:
+        taken = " and ".join(f"{what} ({tokens:,})" for what, tokens in parts)
         raise WindowTooSmall(
             f"the model's window of {window:,} tokens is too small: a step may use half of it "
-            f"({step_tokens(window):,}), {parts}, and the rest needs at least {LEAST_ROOM_TOKENS}; "
-            "use a model with a larger window"
+            f"({step_tokens(window):,}), {taken} leave less than the {LEAST_ROOM_TOKENS} that are needed "
+            "for the rest; use a model with a larger window"
         )
-    return left
+    return total
