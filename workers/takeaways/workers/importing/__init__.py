@@ -9,7 +9,7 @@ from __future__ import annotations
 from takeaways.workers.importing.files import conversation_files, read
 from takeaways.workers.importing.problems import Problem, Report
 from takeaways.workers.importing.rooms import ImportedCompaction, ImportedRoom, ImportedRun
-from takeaways.workers.importing.wire import SOURCE, events_of
+from takeaways.workers.importing.wire import SOURCE, events_of, run_event
 
 __all__ = [
     "SOURCE",
@@ -21,4 +21,5 @@ __all__ = [
     "conversation_files",
     "events_of",
     "read",
+    "run_event",
 ]

@@ -21,17 +21,31 @@ def events_of(room: ImportedRoom, agent_id: str, *, published_at: datetime) -> I
     waiting = list(room.compactions)
     for run in room.runs:
         while waiting and waiting[0].compaction <= run.compaction:
-            yield _event(_compacted(room, waiting.pop(0)), agent_id, published_at)
-        yield _event(_completed(room, run), agent_id, published_at)
+            yield _compaction_event(room, waiting.pop(0), agent_id, published_at)
+        yield run_event(room, run, agent_id, published_at=published_at)
     for compaction in waiting:
-        yield _event(_compacted(room, compaction), agent_id, published_at)
+        yield _compaction_event(room, compaction, agent_id, published_at)
 
 
-def _event(data: RunCompleted | RoomCompacted, agent_id: str, published_at: datetime) -> Event:
-    what = data.run_id if isinstance(data, RunCompleted) else data.conversation.model_dump(mode="json")
+def run_event(
+    room: ImportedRoom, run: ImportedRun, agent_id: str, *, published_at: datetime, source: str = SOURCE
+) -> Event:
+    """One run of the room; its id is the same whenever it is published."""
     return Event.of(
-        data,
-        id=derived("import", agent_id, data.room.id, what),
+        _completed(room, run),
+        id=derived("run", agent_id, room.room_id, run.run_id),
+        source=source,
+        agent_id=agent_id,
+        time=published_at,
+    )
+
+
+def _compaction_event(
+    room: ImportedRoom, compaction: ImportedCompaction, agent_id: str, published_at: datetime
+) -> Event:
+    return Event.of(
+        _compacted(room, compaction),
+        id=derived("compaction", agent_id, room.room_id, room.conversation_id, compaction.compaction),
         source=SOURCE,
         agent_id=agent_id,
         time=published_at,
