@@ -1,0 +1,105 @@
+"""One entry of a stream, read: an event with its messages made ready, or why there is none. Pure.
+
+All that can be done before the transaction is done here, so that locks are held for statements only, and so
+that an entry that breaks our reader is found alone, among good ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from takeaways.schemas.errors import DeadLetterReason, UnreadableMessage
+from takeaways.schemas.events import AgentDeleted, Event, PersonDeleted, RoomDeleted, decode, encode
+from takeaways.schemas.ids import why_bad
+from takeaways.schemas.queues import FIELD
+from takeaways.workers.deadletters import DeadLetter
+from takeaways.workers.intake.messages import IncomingMessage, is_of_a_room, messages_of
+
+_FIELD: Final = FIELD.encode()
+_FORGETTING: Final = (AgentDeleted, RoomDeleted, PersonDeleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry as intake works with it. Either `event` is there, or `reason` and `detail` say why not."""
+
+    stream: str
+    entry_id: str
+    raw: bytes
+    event: Event | None = None
+    messages: tuple[IncomingMessage, ...] = ()
+    reason: DeadLetterReason | None = None
+    detail: str = ""
+
+    @classmethod
+    def of(cls, event: Event, entry_id: str = "0-1") -> Self:
+        """The entry that a producer would have made of an event."""
+        return cls(event.data.STREAM, entry_id, encode(event), event, messages_of(event))
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it asks to forget an agent, a room or a person: that happens in its place in the stream."""
+        return self.event is not None and isinstance(self.event.data, _FORGETTING)
+
+    @property
+    def agent_id(self) -> str | None:
+        """The agent whose row must be locked to take it in; None where nothing is stored for one."""
+        if self.event is None or not (self.forgets or is_of_a_room(self.event.data)):
+            return None
+        return self.event.agent_id
+
+    def dead_letter(self, reason: DeadLetterReason, detail: str) -> DeadLetter:
+        """The entry as a dead letter, with as much of its identity as can be made out."""
+        if self.event is not None:
+            source, event_id, agent_id = self.event.source, self.event.id, self.event.agent_id
+            return DeadLetter(
+                self.stream, self.entry_id, reason, detail, self.raw, source, event_id, agent_id
+            )
+        found = _identity(self.raw)
+        return DeadLetter(self.stream, self.entry_id, reason, detail, self.raw, *found)
+
+
+def read_entry(stream: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Entry:
+    """Read one entry. Never raises: what cannot be read comes back with the reason and its bytes."""
+    if set(fields) != {_FIELD}:
+        detail = f"an entry has the one field {FIELD!r}, this one has {len(fields)} fields"
+        return Entry(stream, entry_id, _whole(fields), reason=DeadLetterReason.NOT_AN_EVENT, detail=detail)
+    raw = fields[_FIELD]
+    try:
+        event = decode(raw, stream=stream)
+    except UnreadableMessage as problem:
+        return Entry(stream, entry_id, raw, reason=problem.reason, detail=problem.detail)
+    except Exception as error:  # whatever it is, the next entry must not wait behind it
+        return _broken(stream, entry_id, raw, error)
+    try:
+        return Entry(stream, entry_id, raw, event, messages_of(event))
+    except Exception as error:
+        return _broken(stream, entry_id, raw, error)
+
+
+def _broken(stream: str, entry_id: str, raw: bytes, error: Exception) -> Entry:
+    detail = f"it cannot be read: {type(error).__name__}"  # the error's own text might quote a message
+    return Entry(stream, entry_id, raw, reason=DeadLetterReason.BAD_FIELD, detail=detail)
+
+
+def _whole(fields: Mapping[bytes, bytes]) -> bytes:
+    """All fields of a misshapen entry in one text, so that nothing of it is lost."""
+    pairs = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in fields.items()]
+    return json.dumps({"fields": pairs}).encode("ascii")
+
+
+def _identity(raw: bytes) -> tuple[str | None, str | None, str | None]:
+    """Source, event id and agent id of bytes that are no event, where they can be made out."""
+    try:
+        found: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None, None, None
+    if not isinstance(found, dict):
+        return None, None, None
+    source, event_id, agent_id = (
+        value if why_bad(value := found.get(name)) is None else None for name in ("source", "id", "subject")
+    )
+    return source, event_id, agent_id
