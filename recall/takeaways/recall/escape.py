@@ -23,7 +23,8 @@ _HIDDEN = re.compile(
 )
 _OPENING = re.compile(r"[<＜﹤]|&(?:(?:amp|#0*38|#x0*26);?)*(?:lt|#0*60|#x0*3c);?", re.IGNORECASE)
 _STARTS_A_TAG = re.compile(r"[A-Za-z/!?|]")
-_DASH = re.compile("[\u2010-\u2015\u2212_]")
+_DASH = re.compile("[-\u2010-\u2015\u2212_]")
+_BARE_NAME: Final = WRAPPER.replace("-", "")
 
 _STARTS_A_BLOCK = re.compile(
     r"""
@@ -89,7 +90,7 @@ def _names_the_wrapper(rest: str) -> bool:
         rest = plain
     visible = "".join(
         character
-        for character in _DASH.sub("-", unicodedata.normalize("NFKC", rest))
+        for character in _DASH.sub("", unicodedata.normalize("NFKC", rest))
         if unicodedata.category(character)[0] not in "CMZ"
     )
-    return visible.lstrip("/\\").casefold().startswith(WRAPPER)
+    return visible.lstrip("/\\").casefold().startswith(_BARE_NAME)

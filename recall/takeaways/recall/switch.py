@@ -43,6 +43,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEFTOVER = re.compile(rf"\.{NAME}\.[0-9a-f]{{32}}")
 _RENAME_EXCHANGE: Final = 2
+_NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
 _log = logging.getLogger(__name__)
 
 
@@ -208,7 +209,9 @@ def _is_ours(place: int) -> bool:
             if not names or not _mode(folder) & 0o222:
                 return True
             return SESSIONS in names or {"MEMORY.md", "summary.md"} <= set(names)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (*_NO_FOLDER, errno.ENOENT):
+            raise
         return False
 
 
@@ -227,7 +230,7 @@ def _clear(name: str, place: int) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+        if error.errno not in _NO_FOLDER:
             raise
         os.unlink(name, dir_fd=place)
         return
