@@ -65,15 +65,15 @@ class Services:
         self.database.dispose()
 
 
-def build(settings: Settings, app: Celery, *, fresh_boot: bool = False) -> Services:
-    """Open the database and make the rest. `fresh_boot`: a server starts, run counts begin at zero."""
+def build(settings: Settings, app: Celery) -> Services:
+    """Open the database, which has its tables, and make the rest."""
     database = open_database(settings)
     policy = settings.policy
     return Services(
         settings=settings,
         policy=policy,
         database=database,
-        boot_id=current_boot(database, pinned=settings.boot_id, fresh=fresh_boot),
+        boot_id=current_boot(database, pinned=settings.boot_id, fresh=False),
         owner=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
         hints=Hints(celery_publisher(app), _HINTS_WAITING),
         heartbeat=Heartbeat(database, lease_seconds=policy.lease_seconds),
@@ -82,19 +82,25 @@ def build(settings: Settings, app: Celery, *, fresh_boot: bool = False) -> Servi
 
 
 def open_database(settings: Settings) -> Database:
-    """Open the database. A SQLite file is made and brought to the newest version; PostgreSQL must be there.
+    """Open the database as it is. `migrated_database` makes a new one ready."""
+    return Database.open(settings.database)
 
-    A server has roles and a time for migrations of its own, so that is left to `takeaways migrate`.
+
+def migrated_database(settings: Settings) -> Database:
+    """Open the database. A SQLite file is made and brought to the newest version; PostgreSQL is left alone.
+
+    Its server has roles, and a time for migrations, of its own: they are left to `takeaways migrate`. Who
+    starts others calls this once, so that they need not load what migrates.
     """
-    if not settings.uses_sqlite:
-        return Database.open(settings.database)
-    from takeaways.schemas.migrations import migrate
+    if settings.uses_sqlite:
+        from takeaways.schemas.migrations import migrate
 
-    if not settings.database_url:
-        settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    database = Database.open(settings.database)
-    migrate(database)
-    return database
+        if not settings.database_url:
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = Database.open(settings.database)
+        migrate(database)
+        return database
+    return Database.open(settings.database)
 
 
 def connect(url: str, **options: Any) -> Redis:

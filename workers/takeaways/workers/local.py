@@ -21,7 +21,7 @@ from typing import Self
 from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.queues import Kind
 from takeaways.workers import children
-from takeaways.workers.bootstrap import open_database
+from takeaways.workers.bootstrap import migrated_database
 from takeaways.workers.embedded import EmbeddedServer
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.settings import Settings
@@ -47,7 +47,7 @@ class LocalServer:
             self.settings = self.settings.model_copy(
                 update={"redis_url": self._redis.url, "broker_url": self._redis.url}
             )
-            database = open_database(self.settings)
+            database = migrated_database(self.settings)
             try:
                 current_boot(database, pinned=self.settings.boot_id, fresh=True)
             finally:

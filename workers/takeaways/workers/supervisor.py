@@ -29,6 +29,8 @@ FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+# Ended by itself, or by our SIGTERM before it could listen for it.
+_CLEAN: Final = (0, -signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,9 @@ class _Supervisor:
                 continue
             kept.process = None
             if self._stopping:
-                self._code = self._code or int(code != 0)
+                if code not in _CLEAN:
+                    log.warning("a process did not end well", child=kept.child.name, code=code)
+                self._code = self._code or int(code not in _CLEAN)
             elif code == EXIT_MISCONFIGURED:
                 self._code = code
                 self._stop()

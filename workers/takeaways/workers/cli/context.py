@@ -7,8 +7,6 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from celery import Celery
-
     from takeaways.schemas.database import Database
     from takeaways.workers.bootstrap import Services
     from takeaways.workers.settings import Settings
@@ -42,13 +40,9 @@ def open_for_reading(settings: Settings) -> Database:
 def build_services(settings: Settings) -> Services:
     """What a command needs to run a job itself. Close it afterwards."""
     from takeaways.workers import telemetry
-    from takeaways.workers.bootstrap import build
-
-    telemetry.configure("text", "WARNING", process="command")
-    return build(settings, make_hinting_app(settings))
-
-
-def make_hinting_app(settings: Settings) -> Celery:
+    from takeaways.workers.bootstrap import build, migrated_database
     from takeaways.workers.broker import make_app
 
-    return make_app(settings)
+    telemetry.configure("text", "WARNING", process="command")
+    migrated_database(settings).dispose()
+    return build(settings, make_app(settings))

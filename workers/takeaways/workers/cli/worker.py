@@ -28,7 +28,7 @@ def worker(
     Examples: `takeaways worker extraction`, `takeaways worker consolidation --concurrency 50`
     """
     from takeaways.workers import telemetry
-    from takeaways.workers.bootstrap import open_database
+    from takeaways.workers.bootstrap import migrated_database
     from takeaways.workers.supervisor import children_of, supervise
     from takeaways.workers.tasks import why_not
 
@@ -37,7 +37,7 @@ def worker(
         typer.echo(f"takeaways: {why}", err=True)
         raise typer.Exit(Exit.MISCONFIGURED)
     telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="supervisor")
-    open_database(settings).dispose()
+    migrated_database(settings).dispose()
     code = supervise(
         children_of(pool, settings), environment=settings.environment(), grace_seconds=settings.grace_seconds
     )
@@ -51,13 +51,21 @@ def intake(pool: Pool) -> None:
     """
     from takeaways.workers import telemetry
     from takeaways.workers.bootstrap import build
-    from takeaways.workers.broker import make_app
+    from takeaways.workers.broker import make_app, queue_length
     from takeaways.workers.intake.process import IntakeProcess
 
     settings = read_settings()
     telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="intake")
     services = build(settings, make_app(settings))
+    process = IntakeProcess(
+        database=services.database,
+        redis_url=settings.redis_url,
+        hints=services.hints,
+        policy=services.policy,
+        kinds=[pool],
+        queue_length=queue_length(settings),
+    )
     try:
-        raise typer.Exit(IntakeProcess(pool, services).run())
+        raise typer.Exit(process.run())
     finally:
         services.close()
