@@ -99,7 +99,14 @@ class FencedOff(Permanent):
 
 
 class PublishFailed(Transient):
-    """Redis did not take the event within the time allowed. Publishing again with the same id is safe."""
+    """Redis did not take the events within the time allowed. Publishing them again with the same ids is safe.
+
+    `event_ids` are those that may not have arrived.
+    """
+
+    def __init__(self, message: str, event_ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.event_ids = event_ids
 
 
 class StoreUnavailable(Transient):
