@@ -6,15 +6,16 @@ Commands import what they need when they run, so that `takeaways --help` is quic
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code. An expected failure is one line on stderr."""
     from takeaways.workers.cli.commands import application
     from takeaways.workers.cli.failures import explain
 
     try:
-        application()
+        application(arguments)
     except Exception as error:
         explained = explain(error)
         if explained is None:
