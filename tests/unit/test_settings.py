@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,17 @@ def test_what_is_set_wins_over_a_running_server(tmp_path: Path, monkeypatch: pyt
         found = Settings.from_env()
 
     assert found.redis_url == "redis://127.0.0.1:7002/0"
+
+
+def test_the_documentation_lists_every_setting_with_its_default() -> None:
+    """What can be set is found on one page, and the page says what is so."""
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
+
+    rows = dict(re.findall(r"^\| `TAKEAWAYS_(\w+)` \| `?(.*?)`? \|", page, re.MULTILINE))
+
+    assert sorted(rows) == sorted(name.upper() for name in Settings.model_fields)
+    for name, info in Settings.model_fields.items():
+        if isinstance(info.default, int | float):
+            assert float(rows[name.upper()]) == info.default
+        elif isinstance(info.default, str) and info.default:
+            assert rows[name.upper()] == info.default
