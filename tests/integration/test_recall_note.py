@@ -194,7 +194,7 @@ with Recall(sys.argv[1], timeout_seconds=30) as recall:
 
 
 def test_processes_that_ask_at_once_get_the_same_bytes(database: Database, recall: Recall) -> None:
-    """Two servers of a platform that begin one conversation never disagree, while the memory changes under them."""
+    """Two servers of a platform that begin one conversation never disagree, whatever changes meanwhile."""
     remember(database, "a", ONE)
     url = database.engine.url.render_as_string(hide_password=False)
     askers = [

@@ -79,7 +79,7 @@ def test_a_damaged_memory_is_never_shown_in_part(database: Database) -> None:
 
 
 def test_session_summaries_are_those_of_the_latest_rooms(database: Database) -> None:
-    """The thirty rooms with the most recent activity, the newest first, and only those with something to say."""
+    """The thirty most recently active rooms that have a summary, the newest first."""
     for number in range(40):
         room(
             database,

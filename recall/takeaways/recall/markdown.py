@@ -17,6 +17,7 @@ _UNTITLED: Final = "(no title)"
 _TITLE: Final = "# Summary\n"
 _RULES: Final = "\n## Rules and corrections, to be followed\n"
 _MISFITS: Final = 32
+_MOST_CHARACTERS_A_TOKEN: Final = 16
 
 
 def memory_md(memory: Memory) -> str:
@@ -41,7 +42,8 @@ def summary_md(memory: Memory, *, budget_tokens: int = SUMMARY_BUDGET_TOKENS, co
     """
     pieces = tuple(_ranked(memory))
     everything = _composed(memory, pieces, ())
-    if count(everything) <= budget_tokens:
+    # Counting is the dear part, and no long memory need be counted to see that it does not fit.
+    if len(everything) <= budget_tokens * _MOST_CHARACTERS_A_TOKEN and count(everything) <= budget_tokens:
         return everything
     chosen = _chosen(pieces, budget_tokens - count(_composed(memory, (), pieces)) - count(_RULES), count)
     while True:
