@@ -95,6 +95,8 @@ def _with(memory: Memory, kept: list[tuple[Section, Line]]) -> Memory:
 
 def _shortened(section: Section, lines: tuple[Line, ...]) -> Section:
     """A gist that names what only a dropped line said would promise what is not there, so it goes too."""
+    if not section.gist:
+        return section.model_copy(update={"lines": lines})
     kept = {word for line in lines for word in telling_words(line.text)}
     gone = {word for line in section.lines for word in telling_words(line.text)} - kept
     gist = "" if gone & set(telling_words(section.gist)) else section.gist

@@ -33,8 +33,8 @@ _CHANGE: Final = regex.compile(
 _ASSERTS: Final = regex.compile(
     r"^(?:.{0,30}?[:,]\s+)?(?P<subject>[^,:;]{2,60}?)\s+"
     r"(?:(?:now|always|must|should|still|currently|will)\s+)*"
-    r"(?P<verb>is|are|uses?|lives? (?:in|at)|goe?s? to|moved to|runs? (?:on|at|every)|costs?|starts? (?:on|at)"
-    r"|ends? (?:on|at)|expires? on|belongs? to|listens? on|needs?|requires?)\s+"
+    r"(?P<verb>is|are|uses?|lives? (?:in|at)|goe?s? to|moved to|runs? (?:on|at|every)|costs?"
+    r"|starts? (?:on|at)|ends? (?:on|at)|expires? on|belongs? to|listens? on|needs?|requires?)\s+"
     r"(?:now |always )?(?P<value>[^,;]{1,80})",
     regex.IGNORECASE,
 )

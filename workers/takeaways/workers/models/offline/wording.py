@@ -13,11 +13,11 @@ from takeaways.workers.words import is_common, telling_words
 
 _INTERJECTION: Final = (
     r"hey|hi|hello|wow|whoa|woah|yeah|yep|yup|yes|yay|oh|ah+|aw+|haha+|lol|well|ok|okay|sure|totally|cool|"
-    r"nice|absolutely|definitely|exactly|of course|thanks(?: so much| a lot| a bunch)?|thank you(?: so much)?|"
-    r"hmm+|congrats|congratulations|awesome|great|honestly|actually|anyway|by the way|btw|oh my(?: gosh| god)?|"
-    r"gosh|guess what|you know|i mean|right|agreed|unfortunately|please note that|note that|fyi|and|but|so|also|"
-    r"plus|however|since (?:we|our) last (?:spoke|talked|chatted|met|chat|talk)|for sure|no way|same here|"
-    r"good question|to be honest|tbh"
+    r"nice|absolutely|definitely|exactly|of course|hmm+|awesome|great|congrats|congratulations|honestly|"
+    r"thanks(?: so much| a lot| a bunch)?|thank you(?: so much)?|actually|anyway|by the way|btw|gosh|"
+    r"oh my(?: gosh| god)?|guess what|you know|i mean|right|agreed|unfortunately|please note that|note that|"
+    r"since (?:we|our) last (?:spoke|talked|chatted|met|chat|talk)|fyi|and|but|so|also|plus|however|"
+    r"for sure|no way|same here|good question|to be honest|tbh"
 )
 _CONNECTIVE: Final = regex.compile(r"^(?:but|and|so) (?=\p{L})", regex.IGNORECASE)
 _FILLER: Final = regex.compile(
