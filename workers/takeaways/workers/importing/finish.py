@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from takeaways.schemas.events import Message
+from takeaways.schemas.events import MAX_MESSAGES, Message
 from takeaways.schemas.ids import MAX_ID_LENGTH, derived, digest
 from takeaways.schemas.text import one_line
 from takeaways.workers.importing.problems import Reporter
@@ -25,8 +25,9 @@ def finished(draft: Draft, *, room_id: str, undated: datetime, reporter: Reporte
             place = {"ordinal": len(messages)} | ({"position": position} if draft.in_file_order else {})
             messages.append(message.model_copy(update=place))
             position += 1
-        if messages:
-            runs.append(_run(room_id, stretch, tuple(messages), undated))
+        # An event takes so many messages; a longer run is several.
+        for start in range(0, len(messages), MAX_MESSAGES):
+            runs.append(_run(room_id, stretch, tuple(messages[start : start + MAX_MESSAGES]), undated))
     title = one_line(draft.title)[:MAX_TITLE]
     return ImportedRoom(room_id, title, tuple(runs), draft.compactions, draft.conversation_id)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from takeaways.schemas.events import Conversation, Event, RoomCompacted, RoomRef, RunCompleted
-from takeaways.schemas.ids import derived
+from takeaways.producers import Composer
+from takeaways.schemas.events import Conversation, Event, RoomRef
 from takeaways.workers.importing.rooms import ImportedCompaction, ImportedRoom, ImportedRun
 
 SOURCE: Final = "import"
@@ -21,56 +21,40 @@ def events_of(room: ImportedRoom, agent_id: str, *, published_at: datetime) -> I
     waiting = list(room.compactions)
     for run in room.runs:
         while waiting and waiting[0].compaction <= run.compaction:
-            yield _compaction_event(room, waiting.pop(0), agent_id, published_at)
+            yield _compacted(room, waiting.pop(0), agent_id, published_at)
         yield run_event(room, run, agent_id, published_at=published_at)
     for compaction in waiting:
-        yield _compaction_event(room, compaction, agent_id, published_at)
+        yield _compacted(room, compaction, agent_id, published_at)
 
 
 def run_event(
     room: ImportedRoom, run: ImportedRun, agent_id: str, *, published_at: datetime, source: str = SOURCE
 ) -> Event:
-    """One run of the room; its id is the same whenever it is published."""
-    return Event.of(
-        _completed(room, run),
-        id=derived("run", agent_id, room.room_id, run.run_id),
-        source=source,
+    """One run of the room."""
+    return Composer(source=source).run_completed(
         agent_id=agent_id,
-        time=published_at,
-    )
-
-
-def _compaction_event(
-    room: ImportedRoom, compaction: ImportedCompaction, agent_id: str, published_at: datetime
-) -> Event:
-    return Event.of(
-        _compacted(room, compaction),
-        id=derived("compaction", agent_id, room.room_id, room.conversation_id, compaction.compaction),
-        source=SOURCE,
-        agent_id=agent_id,
-        time=published_at,
-    )
-
-
-def _completed(room: ImportedRoom, run: ImportedRun) -> RunCompleted:
-    return RunCompleted(
         room=_room(room),
         run_id=run.run_id,
         status=run.status,
+        messages=run.messages,
         conversation=_conversation(room, run.compaction) if room.conversation_id else None,
         started_at=run.started_at,
         ended_at=run.ended_at,
-        messages=run.messages,
+        time=published_at,
     )
 
 
-def _compacted(room: ImportedRoom, compaction: ImportedCompaction) -> RoomCompacted:
-    return RoomCompacted(
+def _compacted(
+    room: ImportedRoom, compaction: ImportedCompaction, agent_id: str, published_at: datetime
+) -> Event:
+    return Composer(source=SOURCE).room_compacted(
+        agent_id=agent_id,
         room=_room(room),
         conversation=_conversation(room, compaction.compaction),
         trigger=compaction.trigger,
         tokens_before=compaction.tokens_before,
         last_message_id=compaction.last_message_id,
+        time=published_at,
     )
 
 
