@@ -47,8 +47,8 @@ def message_ids(events: list[Event]) -> list[tuple[str, str | None]]:
     ]
 
 
-def test_every_message_of_every_shape_arrives_once_and_compactions_on_their_stream(redis_url: str) -> None:
-    """The producer accepts whatever the reader yields, and each kind of event travels where its pool looks."""
+def test_every_message_of_every_shape_arrives_once_and_compactions_apart(redis_url: str) -> None:
+    """The producer accepts what the reader yields, and each kind of event travels where its pool looks."""
     messages = publish(SAMPLES, redis_url)
 
     found = arrived(redis_url)
