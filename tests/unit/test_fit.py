@@ -169,21 +169,6 @@ def test_a_gist_that_names_what_was_dropped_goes_with_it() -> None:
 WORDS = st.sampled_from(
     ["Moerdijk", "pallet", "crane", "good", "thing", "9443", "harbour", "winter", "never", "you", "my"]
 )
-    [
-        "Moerdijk",
-        "pallet",
-        "crane",
-        "good",
-        "thing",
-        "9443",
-        "harbour",
-        "winter",
-        "never",
-        "you",
-        "my",
-        "invoice",
-    ]
-)
 LINES = st.builds(
     lambda words, kind, day, pinned: (" ".join(words), kind, day, pinned),
     st.lists(WORDS, min_size=1, max_size=12),
