@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from takeaways.workers.cli.failures import explain
 
     try:
-        application(arguments)
+        application(arguments, prog_name="takeaways")
     except Exception as error:
         explained = explain(error)
         if explained is None:

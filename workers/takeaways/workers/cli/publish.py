@@ -119,7 +119,8 @@ def _read_events() -> list[Event]:
 def _producer() -> Producer:
     from takeaways.producers import Producer
 
-    return Producer(read_settings().redis_url, source=SOURCE)
+    # Somebody sits and waits: a server that is not there is told soon.
+    return Producer(read_settings().redis_url, source=SOURCE, patience_seconds=5.0)
 
 
 def _message(text: str) -> dict[str, Any]:
