@@ -127,7 +127,7 @@ def show(database: Database, dead_letter_id: str) -> DeadLetter:
 
 
 def retry(database: Database, redis: Redis, dead_letter_id: str) -> str:
-    """Publish the bytes again to their stream; returns the new entry's id. Raises `BadInput` unless it is open.
+    """Publish the bytes again to their stream; returns the new entry's id. Raises `BadInput` unless open.
 
     The event's own id is in the bytes, so publishing twice, should this fail in between, changes nothing.
     """

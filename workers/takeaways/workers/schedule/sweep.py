@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from redis import Redis
 from sqlalchemy import Connection, Select, and_, not_, or_, select, update
 
 from takeaways.schemas.database import Database, lease_clock, now_expression
-from takeaways.schemas.queues import BROKER_PREFIX, Kind
+from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, system
 from takeaways.workers import rows
 from takeaways.workers.schedule.boot import now_and_boot
@@ -71,9 +70,9 @@ def sweep_once(
 ) -> Swept:
     """Look at agents that are due to be looked at, at most `limit`, and hint those due for `kinds`.
 
-    A kind whose queue is as long as `queue_cap` gets no more. An agent that is due for another kind is left to
-    the pool of that kind: its timer stays, and this pool does not meet it for half a minute.
-    `boot_id` None takes the current boot from the database.
+    A kind whose queue is as long as `queue_cap` gets no more. An agent due for another kind is left to the
+    pool of that kind: its timer stays, and this pool then passes over it for half a minute. `boot_id` None
+    takes the current boot from the database.
     """
     full = tuple(kind for kind in kinds if queue_length(kind) >= queue_cap)
     wanted = frozenset(kinds) - frozenset(full)
@@ -137,16 +136,6 @@ def redecide(database: Database, *, policy: Policy, after: str = "", limit: int 
             return last
         connection.execute(update(system).where(system.c.id == 1).values(policy_hash=policy.hash))
     return None
-
-
-def broker_queue_length(broker: Redis) -> Callable[[Kind], int]:
-    """How many hints wait in a pool's Celery queue. Raises redis-py's error where the broker is silent."""
-
-    def length(kind: Kind) -> int:
-        found: Any = broker.llen(f"{BROKER_PREFIX}{kind.value}")
-        return int(found)
-
-    return length
 
 
 def _due(connection: Connection, kinds: Collection[Kind], limit: int) -> Select[Any]:
