@@ -1,0 +1,83 @@
+"""Dead letters keep everything of an entry, and each is settled once."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+
+from takeaways.schemas.database import Database
+from takeaways.schemas.errors import BadInput, DeadLetterReason
+from takeaways.schemas.queues import FIELD, RUNS_STREAM
+from takeaways.workers import deadletters
+from takeaways.workers.deadletters import DeadLetter
+
+RAW = bytes(range(256))
+
+
+def letter(entry_id: str = "1-0", reason: DeadLetterReason = DeadLetterReason.NOT_JSON) -> DeadLetter:
+    return DeadLetter(RUNS_STREAM, entry_id, reason, "not UTF-8 at byte 128", RAW, agent_id="ada")
+
+
+def put(database: Database, *letters: DeadLetter, at_ms: int = 5) -> None:
+    with database.write() as connection:
+        deadletters.put(connection, letters, at_ms=at_ms)
+
+
+def test_every_byte_is_kept(database: Database) -> None:
+    """What a newer worker can read must still be there then."""
+    put(database, letter())
+
+    (listed,) = deadletters.list_open(database)
+    shown = deadletters.show(database, listed.id)
+
+    assert (listed.size_bytes, listed.agent_id, listed.at_ms) == (256, "ada", 5)
+    assert (shown.raw, shown.reason, shown.id) == (RAW, DeadLetterReason.NOT_JSON, listed.id)
+
+
+def test_the_same_entry_is_one_letter(database: Database) -> None:
+    """An entry that is read twice is set aside once."""
+    put(database, letter())
+    put(database, letter(), letter("2-0"), at_ms=9)
+
+    assert [one.at_ms for one in deadletters.list_open(database)] == [5, 9]
+
+
+def test_letters_are_listed_and_counted_by_reason(database: Database) -> None:
+    """An operator looks at one kind of fault at a time."""
+    put(database, letter("1-0"), letter("2-0"), letter("3-0", DeadLetterReason.BAD_ID))
+
+    assert deadletters.counts(database) == {DeadLetterReason.BAD_ID: 1, DeadLetterReason.NOT_JSON: 2}
+    found = deadletters.list_open(database, reason=DeadLetterReason.BAD_ID)
+    assert [one.entry_id for one in found] == ["3-0"]
+    assert len(deadletters.list_open(database, limit=2)) == 2
+
+
+def test_a_retry_publishes_the_same_bytes_once(database: Database, redis_url: str) -> None:
+    """They keep their event id, so a reader that knows it by now changes nothing."""
+    put(database, letter())
+    with Redis.from_url(redis_url) as redis:
+        entry_id = deadletters.retry(database, redis, letter().id)
+
+        assert redis.xrange(RUNS_STREAM) == [(entry_id.encode(), {FIELD.encode(): RAW})]
+        with pytest.raises(BadInput, match="was retried before"):
+            deadletters.retry(database, redis, letter().id)
+    assert deadletters.list_open(database) == []
+    assert deadletters.show(database, letter().id).state == deadletters.RETRIED
+
+
+def test_a_discarded_letter_is_kept_but_no_longer_open(database: Database) -> None:
+    """Discarding settles it; what it held can still be looked up."""
+    put(database, letter())
+
+    deadletters.discard(database, letter().id)
+
+    assert deadletters.counts(database) == {}
+    assert deadletters.show(database, letter().id).state == deadletters.DISCARDED
+    with pytest.raises(BadInput, match="was discarded before"):
+        deadletters.discard(database, letter().id)
+
+
+def test_an_unknown_letter_is_named_in_the_error(sqlite_database: Database) -> None:
+    """A mistyped id must not look like success."""
+    with pytest.raises(BadInput, match="no dead letter 'd:nothing'"):
+        deadletters.show(sqlite_database, "d:nothing")
