@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 MAX_ID_LENGTH = 255
+ID_PATTERN = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"  # for JSON Schemas: no control characters
 
 
 def why_bad(value: object) -> str | None:
@@ -40,7 +41,11 @@ def _checked(value: Any) -> Any:
 
 
 # The lengths stand here for the JSON Schema made of it; `_checked` runs before and says what is wrong.
-Id = Annotated[str, BeforeValidator(_checked), Field(min_length=1, max_length=MAX_ID_LENGTH)]
+Id = Annotated[
+    str,
+    BeforeValidator(_checked),
+    Field(min_length=1, max_length=MAX_ID_LENGTH, json_schema_extra={"pattern": ID_PATTERN}),
+]
 
 
 def digest(*parts: Any) -> str:
