@@ -14,12 +14,13 @@ from typing import Final
 import regex
 
 from takeaways.schemas.errors import AnswerUnreadable
-from takeaways.schemas.memories import MAX_QUOTE, MAX_TEXT, MAX_TITLE, Candidate, Evidence, candidate_id
-from takeaways.schemas.text import mend, one_line
+from takeaways.schemas.memories import MAX_QUOTE, MAX_TEXT, Candidate, Evidence, candidate_id
+from takeaways.schemas.text import mend
 from takeaways.workers.extraction.render import local_time
 from takeaways.workers.models.answers import ExtractionAnswer, Learned, Quote
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source
 from takeaways.workers.placeholders import is_placeholder
+from takeaways.workers.plain import plain_line, plain_title
 
 _EVIDENCE: Final = (Source.SPOKEN, Source.TOOL_CALL, Source.TOOL_RESULT, Source.ATTACHMENT)
 _LEAST_LETTERS: Final = 4
@@ -115,7 +116,7 @@ def _check_shape(rooms: dict[str, RoomPart], answer: ExtractionAnswer) -> None:
 def _candidate(
     learned: Learned, room: RoomPart, request: ExtractionRequest, agent_id: str
 ) -> Candidate | RefusedBecause:
-    text, topic = one_line(learned.text)[:MAX_TEXT], one_line(learned.topic)[:MAX_TITLE]
+    text, topic = plain_line(learned.text), plain_title(learned.topic)
     if is_placeholder(text) or is_placeholder(topic):
         return RefusedBecause.PLACEHOLDER
     evidence: list[tuple[int, Excerpt, Quote]] = []

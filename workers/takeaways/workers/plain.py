@@ -1,0 +1,33 @@
+"""Text as the memory holds it: one line, without the marks that would make it a heading or a list of its own.
+
+Whatever else Markdown could read into a line is escaped where the memory is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import regex
+
+from takeaways.schemas.memories import MAX_GIST, MAX_TEXT, MAX_TITLE
+from takeaways.schemas.text import one_line
+
+_MARKS: Final = regex.compile(r"(?:(?:[-*+•]|#{1,6}|>)\s+|`{3,}\w*\s*|~{3,}\w*\s*)+")
+
+
+def plain_line(text: str) -> str:
+    return _plain(text, MAX_TEXT)
+
+
+def plain_title(text: str) -> str:
+    return _plain(text, MAX_TITLE).rstrip("# ")
+
+
+def plain_gist(text: str) -> str:
+    return _plain(text, MAX_GIST)
+
+
+def _plain(text: str, most: int) -> str:
+    line = one_line(text)
+    marks = _MARKS.match(line)
+    return (line[marks.end() :] if marks else line)[:most].strip()
