@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from takeaways.schemas.queues import Kind
+from takeaways.workers.pools import why_not
 from takeaways.workers.settings import Settings
 from takeaways.workers.supervisor import LONGEST_WAIT_SECONDS, children_of, wait_seconds
-from takeaways.workers.tasks import why_not
 from tests.waiting import wait_until
 
 SUPERVISE = """

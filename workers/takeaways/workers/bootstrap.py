@@ -10,22 +10,25 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from celery import Celery
 from redis import Redis
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import Misconfigured
+from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.drain import watch
-from takeaways.workers.hints import Hints, celery_publisher
+from takeaways.workers.hints import Hints, Publish, celery_publisher
 from takeaways.workers.leases import Heartbeat
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
 
 if TYPE_CHECKING:
+    from celery import Celery
+
     from takeaways.workers.models import MemoryModel
 
 _HINTS_WAITING = 10_000
@@ -65,8 +68,8 @@ class Services:
         self.database.dispose()
 
 
-def build(settings: Settings, app: Celery) -> Services:
-    """Open the database, which has its tables, and make the rest."""
+def build(settings: Settings, app: Celery | None = None) -> Services:
+    """Open the database, which has its tables, and make the rest. A worker hands in the `app` that it has."""
     database = open_database(settings)
     policy = settings.policy
     return Services(
@@ -75,10 +78,24 @@ def build(settings: Settings, app: Celery) -> Services:
         database=database,
         boot_id=current_boot(database, pinned=settings.boot_id, fresh=False),
         owner=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
-        hints=Hints(celery_publisher(app), _HINTS_WAITING),
+        hints=Hints(_publisher(settings) if app is None else celery_publisher(app), _HINTS_WAITING),
         heartbeat=Heartbeat(database, lease_seconds=policy.lease_seconds),
         drain=watch(),
     )
+
+
+def _publisher(settings: Settings) -> Publish:
+    """Celery is loaded with the first hint, on the thread that publishes: many a process never sends one."""
+    made: list[Publish] = []
+
+    def publish(kind: Kind, agent_id: str, reason: str) -> None:
+        if not made:
+            from takeaways.workers.broker import make_app
+
+            made.append(celery_publisher(make_app(settings)))
+        made[0](kind, agent_id, reason)
+
+    return publish
 
 
 def open_database(settings: Settings) -> Database:
@@ -109,6 +126,17 @@ def connect(url: str, **options: Any) -> Redis:
         return Redis.from_url(url, **{"socket_timeout": 10, "socket_connect_timeout": 3, **options})
     except ValueError as error:
         raise Misconfigured("the Redis URL cannot be read; use redis://host:6379/0 or rediss://…") from error
+
+
+def queue_length(settings: Settings) -> Callable[[Kind], int]:
+    """How many hints wait in a pool's queue. Asking raises redis-py's errors while the broker is away."""
+    client = connect(settings.broker)
+
+    def length(kind: Kind) -> int:
+        waiting: Any = client.llen(f"{BROKER_PREFIX}{kind.value}")
+        return int(waiting)
+
+    return length
 
 
 def model_named(name: str, *, window: int | None = None) -> MemoryModel:

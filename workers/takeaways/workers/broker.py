@@ -6,12 +6,10 @@ truth and the sweep hints again. Nothing here connects; the app is nobody's glob
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from celery import Celery
 from kombu import Queue
-from redis import Redis
 
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.settings import Settings
@@ -78,17 +76,6 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
     }
-
-
-def queue_length(settings: Settings) -> Callable[[Kind], int]:
-    """How many hints wait in a pool's queue. Asking raises redis-py's errors while the broker is away."""
-    client = Redis.from_url(settings.broker, socket_timeout=10, socket_connect_timeout=3)
-
-    def length(kind: Kind) -> int:
-        waiting: Any = client.llen(f"{BROKER_PREFIX}{kind.value}")
-        return int(waiting)
-
-    return length
 
 
 def visibility_seconds(settings: Settings) -> int:

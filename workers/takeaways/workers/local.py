@@ -89,7 +89,7 @@ class LocalServer:
         return None if self._redis.is_running else "Valkey ended"
 
     def _start_pool(self, kind: Kind) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-m", "takeaways.workers.cli", "worker", kind.value]
+        argv = [sys.executable, "-m", "takeaways.workers.cli", "worker", kind.value, "--migrated"]
         with ExitStack() as opened:
             output = None
             if self._logs is not None:

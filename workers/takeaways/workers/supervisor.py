@@ -20,8 +20,8 @@ import structlog
 
 from takeaways.schemas.queues import Kind
 from takeaways.workers import children
+from takeaways.workers.exits import Exit
 from takeaways.workers.settings import Settings
-from takeaways.workers.tasks import EXIT_MISCONFIGURED
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +138,7 @@ class _Supervisor:
                 if code not in _CLEAN:
                     log.warning("a process did not end well", child=kept.child.name, code=code)
                 self._code = self._code or int(code not in _CLEAN)
-            elif code == EXIT_MISCONFIGURED:
+            elif code == Exit.MISCONFIGURED:
                 self._code = code
                 self._stop()
             else:

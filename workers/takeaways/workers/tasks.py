@@ -6,33 +6,38 @@ first job, after any fork. On SIGTERM the drain flag is set; leases are renewed 
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
+import warnings
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from celery import Celery, Task, bootsteps, signals
+from celery.exceptions import SecurityWarning
 from kombu.exceptions import OperationalError
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers import telemetry
 from takeaways.workers.broker import make_app
 from takeaways.workers.drain import Drain
+from takeaways.workers.exits import Exit
+from takeaways.workers.pools import why_not
 from takeaways.workers.settings import Settings
 
 if TYPE_CHECKING:
     from takeaways.workers.bootstrap import Services
 
 log = structlog.get_logger(__name__)
-EXIT_MISCONFIGURED: Final = 4
-EXIT_STALLED: Final = 70
 
 
 def worker_app(settings: Settings | None = None) -> Celery:
     """The app with its tasks and the steps of a worker's life. Connects to nothing yet."""
     settings = settings or Settings.from_env()
+    # It warns of root because of pickle, which could run code. Only JSON is accepted here.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     app = make_app(settings)
     runtime = Runtime(settings, app)
     register(app, runtime)
@@ -77,7 +82,7 @@ class Runtime:
                 return
             if services.heartbeat.stalled:
                 log.critical("the heartbeat makes no progress, so this process ends and another takes over")
-                os._exit(EXIT_STALLED)
+                os._exit(Exit.STALLED)
         if not self._closed.wait(services.policy.call_seconds + 5):
             services.heartbeat.abort_all()
 
@@ -115,8 +120,10 @@ def _life(settings: Settings, runtime: Runtime) -> type[bootsteps.Step]:
             pool = getattr(worker.pool_cls, "__module__", str(worker.pool_cls))
             if why := why_not(settings, pool=pool.rpartition(".")[2], start_method=worker.pool_start_method):
                 print(f"takeaways: {why}", file=sys.stderr)
-                raise SystemExit(EXIT_MISCONFIGURED)
-            telemetry.configure(settings.log_format, settings.log_level, process="worker")
+                raise SystemExit(int(Exit.MISCONFIGURED))
+            queues = ",".join(sorted(worker.app.amqp.queues.consume_from))
+            telemetry.configure(settings.log_format, settings.log_level, pool=queues, process="worker")
+            _load()
             drain = Drain()
 
             def shutting_down(**_signal: Any) -> None:
@@ -128,11 +135,7 @@ def _life(settings: Settings, runtime: Runtime) -> type[bootsteps.Step]:
     return Life
 
 
-def why_not(settings: Settings, *, pool: str, start_method: str) -> str | None:
-    """Why a worker with this pool must not start, or None."""
-    if settings.uses_sqlite and pool == "prefork" and start_method == "fork":
-        return (
-            "SQLite does not survive a fork: children would get 'database is locked'. Use --pool threads, "
-            "or TAKEAWAYS_POOL_START_METHOD=spawn, or PostgreSQL"
-        )
-    return None
+def _load() -> None:
+    """Import what jobs need: the first one does not wait for it, and forked children share the memory."""
+    for module in ("bootstrap", "jobs", "extraction.handler", "consolidation.handler"):
+        importlib.import_module(f"takeaways.workers.{module}")

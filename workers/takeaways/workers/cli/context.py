@@ -41,8 +41,7 @@ def build_services(settings: Settings) -> Services:
     """What a command needs to run a job itself. Close it afterwards."""
     from takeaways.workers import telemetry
     from takeaways.workers.bootstrap import build, migrated_database
-    from takeaways.workers.broker import make_app
 
     telemetry.configure("text", "WARNING", process="command")
     migrated_database(settings).dispose()
-    return build(settings, make_app(settings))
+    return build(settings)

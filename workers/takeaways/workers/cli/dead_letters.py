@@ -9,9 +9,9 @@ import typer
 
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.workers.cli.context import open_for_reading, read_settings
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.help import command
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, print_text, table
+from takeaways.workers.exits import Exit
 
 group = typer.Typer(
     no_args_is_help=True, help="See and settle events that could not be taken in. They are kept whole."

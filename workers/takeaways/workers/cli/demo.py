@@ -15,8 +15,8 @@ import typer
 
 from takeaways.schemas.queues import Kind
 from takeaways.workers.cli.amounts import count
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.output import AsJson, console, plain, print_json
+from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -168,13 +168,13 @@ def _watch(
     total = _messages(story)
     with progress.step("take in", "the workers start, and take in what waits in the stream"):
         until(lambda seen: seen.row["messages_total"] >= total, "not every message was taken in")
-    with progress.step("extract", "after five runs: read the rooms, keep what lasts") as done:
+    with progress.step("extract", "after five runs, read the rooms and keep what lasts") as done:
         seen = until(
             lambda seen: seen.row["messages_read"] >= total and not seen.state.extraction_underway,
             "not every message was read",
         )
         done(f"{count(total, 'message')} read, {count(seen.row['candidates_total'], 'candidate')} kept")
-    with progress.step("consolidate", f"after {IDLE_SECONDS:g} s of quiet: merge them by topic") as done:
+    with progress.step("consolidate", f"after {IDLE_SECONDS:g} s of quiet, merge it by topic") as done:
         seen = until(
             lambda seen: (
                 seen.row["revision"] > 0
@@ -199,12 +199,12 @@ def _ask_for_the_rest(database: Database, seen: AgentView) -> None:
 def _check(told: Told, story: Story) -> list[dict[str, Any]]:
     """Which of the facts that matter are where they should be, and which are where they should not."""
     note = told.note.text or "" if told.note is not None else ""
-    learned = [(fact, "in the memory", fact.stands_in(told.memory)) for fact in story.learned]
-    unlearned = [(fact, "not in the memory", not fact.stands_in(told.memory)) for fact in story.unlearned]
-    needed = (story.question.needs, "in the note", story.question.needs.stands_in(note))
+    learned = [(fact, "learned", fact.stands_in(told.memory)) for fact in story.learned]
+    unlearned = [(fact, "not learned", not fact.stands_in(told.memory)) for fact in story.unlearned]
+    needed = (story.question.needs, f"told in {story.question.room_id}", story.question.needs.stands_in(note))
     return [
-        {"fact": " … ".join(fact.words), "from": fact.room_id, "should_be": where, "is_so": is_so}
-        for fact, where, is_so in [*learned, *unlearned, needed]
+        {"fact": " … ".join(fact.words), "from": fact.room_id, "should_be": wanted, "is_so": is_so}
+        for fact, wanted, is_so in [*learned, *unlearned, needed]
     ]
 
 
@@ -230,7 +230,7 @@ class _Progress:
         self._told.steps.append(
             {"step": name, "what": what, "outcome": outcome, "seconds": round(seconds, 3)}
         )
-        line = f"{what}: {outcome}" if outcome else what
+        line = f"{what} → {outcome}" if outcome else what
         self._out.print(f"[green]✔[/] [bold]{name:<12}[/]", plain(line), f"[dim]{seconds:.1f} s[/]")
 
 
@@ -255,7 +255,7 @@ def _show(out: Console, told: Told, story: Story, seconds: float) -> None:
     out.print()
     for fact in told.facts:
         mark = "[green]✔[/]" if fact["is_so"] else "[red]✘[/]"
-        out.print(f"  {mark}", plain(f"{fact['fact']}, said in {fact['from']}: {fact['should_be']}"))
+        out.print(f"  {mark} {fact['should_be']:<17}", plain(f"{fact['fact']} (from {fact['from']})"))
     out.print(f"\nAll in {seconds:.1f} s. Everything is kept in", plain(str(told.home)))
     out.print(plain(f"Look around: TAKEAWAYS_HOME={told.home} takeaways jobs"), style="dim")
     out.print("Next: `takeaways up` starts a server that stays.", style="dim")

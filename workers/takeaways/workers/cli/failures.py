@@ -1,32 +1,11 @@
-"""Exit codes, and what an error is in one line for a person.
-
-| code | meaning |
-| --- | --- |
-| 0 | done |
-| 1 | it did not work; the line on stderr says what |
-| 2 | the command was not understood |
-| 3 | there is nothing of that name, or nothing to show |
-| 4 | a setting or the environment cannot work |
-| 5 | Redis, the database or the model does not answer; trying again later may work |
-| 130 | interrupted from the keyboard |
-"""
+"""What an error is for a person: an exit code, and one line."""
 
 from __future__ import annotations
 
 import os
-from enum import IntEnum
 
 from takeaways.schemas.errors import Misconfigured, TakeawaysError, Transient
-
-
-class Exit(IntEnum):
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    NOTHING_FOUND = 3
-    MISCONFIGURED = 4
-    UNAVAILABLE = 5
-    INTERRUPTED = 130
+from takeaways.workers.exits import Exit
 
 
 def explain(error: Exception) -> tuple[Exit, str] | None:

@@ -13,8 +13,8 @@ import typer
 
 from takeaways.workers.cli.amounts import count
 from takeaways.workers.cli.context import build_services, read_settings
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.output import AsJson, console, plain, print_json
+from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -9,8 +9,8 @@ import typer
 
 from takeaways.workers.cli.amounts import count
 from takeaways.workers.cli.context import open_for_reading, read_settings
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, table
+from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from rich.table import Table

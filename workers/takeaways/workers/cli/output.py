@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+PIPED_WIDTH = 120
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -20,7 +22,8 @@ def console(*, stderr: bool = False) -> Console:
     """Progress goes to stderr, so that stdout can be piped."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=not _is_terminal(stderr))
+    width = None if _is_terminal(stderr) or "COLUMNS" in os.environ else PIPED_WIDTH
+    return Console(stderr=stderr, highlight=False, width=width)
 
 
 def print_json(value: Any) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from takeaways.workers.cli.context import read_settings
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.help import command
 from takeaways.workers.cli.output import AsJson, print_json, print_text
+from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from takeaways.producers import Producer

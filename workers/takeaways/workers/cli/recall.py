@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from takeaways.workers.cli.context import open_for_reading, read_settings
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.output import AsJson, console, plain, print_json, print_text
+from takeaways.workers.exits import Exit
 
 
 def recall(

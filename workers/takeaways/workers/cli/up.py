@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from takeaways.workers.cli.context import read_settings
-from takeaways.workers.cli.failures import Exit
 from takeaways.workers.cli.output import AsJson, console, plain, print_json
+from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from takeaways.workers.local import LocalServer

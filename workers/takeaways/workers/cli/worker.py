@@ -8,7 +8,7 @@ import typer
 
 from takeaways.schemas.queues import Kind
 from takeaways.workers.cli.context import read_settings
-from takeaways.workers.cli.failures import Exit
+from takeaways.workers.exits import Exit
 
 Pool = Annotated[Kind, typer.Argument(help="Which kind of job.")]
 
@@ -19,6 +19,7 @@ def worker(
     pool_kind: Annotated[
         Literal["threads", "prefork", "solo"] | None, typer.Option("--pool", help="Celery's pool.")
     ] = None,
+    migrated: Annotated[bool, typer.Option("--migrated", hidden=True)] = False,
 ) -> None:
     """Run a pool: a Celery worker and, beside it, the intake of its stream.
 
@@ -28,16 +29,18 @@ def worker(
     Examples: `takeaways worker extraction`, `takeaways worker consolidation --concurrency 50`
     """
     from takeaways.workers import telemetry
-    from takeaways.workers.bootstrap import migrated_database
+    from takeaways.workers.pools import why_not
     from takeaways.workers.supervisor import children_of, supervise
-    from takeaways.workers.tasks import why_not
 
     settings = read_settings(concurrency=concurrency, pool=pool_kind)
     if why := why_not(settings, pool=settings.pool, start_method=settings.pool_start_method):
         typer.echo(f"takeaways: {why}", err=True)
         raise typer.Exit(Exit.MISCONFIGURED)
     telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="supervisor")
-    migrated_database(settings).dispose()
+    if not migrated:
+        from takeaways.workers.bootstrap import migrated_database
+
+        migrated_database(settings).dispose()
     code = supervise(
         children_of(pool, settings), environment=settings.environment(), grace_seconds=settings.grace_seconds
     )
@@ -50,13 +53,12 @@ def intake(pool: Pool) -> None:
     Example: `takeaways intake extraction` beside `celery -A takeaways.workers.app worker -Q extraction`
     """
     from takeaways.workers import telemetry
-    from takeaways.workers.bootstrap import build
-    from takeaways.workers.broker import make_app, queue_length
+    from takeaways.workers.bootstrap import build, queue_length
     from takeaways.workers.intake.process import IntakeProcess
 
     settings = read_settings()
     telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="intake")
-    services = build(settings, make_app(settings))
+    services = build(settings)
     process = IntakeProcess(
         database=services.database,
         redis_url=settings.redis_url,
