@@ -45,18 +45,22 @@ def as_message(found: AnyMessage, what: str) -> Message:
     """
     if isinstance(found, Message):
         return found
-    if isinstance(found, SdkMessage):
+    fields: Mapping[str, Any]
+    if isinstance(found, Mapping):
+        fields = found if found.keys() <= _FIELDS else _without_wrapping(found)
+    elif isinstance(found, SdkMessage):
         fields = {key: value for key, value in found.model_dump(exclude_none=True).items() if key in _FIELDS}
-    elif isinstance(found, Mapping):
-        wrapped = found.get("type") == "message"
-        fields = {
-            key: value for key, value in found.items() if key in _FIELDS or not (wrapped or key in _IGNORED)
-        }
     else:
         raise BadInput(
             f"{what}: a message is a dict, a Message or an SDK's object, not {type(found).__name__}"
         )
     return made(Message, what, fields)
+
+
+def _without_wrapping(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A dict as an API returned it says `"type": "message"`, and has more beside the message."""
+    returned = found.get("type") == "message"
+    return {key: value for key, value in found.items() if key in _FIELDS or not (returned or key in _IGNORED)}
 
 
 def made(model: type[AnyWire], what: str, fields: Mapping[str, Any]) -> AnyWire:
