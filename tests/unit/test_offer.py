@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from takeaways.schemas.memories import EMPTY, Candidate, Evidence, Lesson, Line, Memory, Section
-from takeaways.workers.consolidation.offer import offer
+from takeaways.workers.consolidation.offer import offer, offered_tokens
 from takeaways.workers.consolidation.render import render
 from takeaways.workers.models.tokens import estimate
 
@@ -77,6 +77,13 @@ def test_labels_lead_back_to_ids() -> None:
         {"l1": "l:1", "l2": "l:2"},
         {"c1": "c-1"},
     )
+
+
+def test_the_memory_is_measured_as_it_is_offered() -> None:
+    """Half of a step is for the memory with its labels and times, not for the bare MEMORY.md."""
+    text = render(offer(MEMORY, [candidate(1)], 10_000).request)
+
+    assert offered_tokens(MEMORY) >= estimate(text[: text.index("=== end of memory")]) - 10
 
 
 def test_what_was_said_first_is_offered_first() -> None:

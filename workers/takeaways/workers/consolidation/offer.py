@@ -41,6 +41,11 @@ def said_order(candidate: Candidate) -> tuple[Any, ...]:
     return candidate.said_at_ms, candidate.room_id, candidate.evidence[-1].message_id, candidate.id
 
 
+def offered_tokens(memory: Memory, count: Count = estimate) -> int:
+    """What the memory takes of a consolidation: more than MEMORY.md, for each line has a label and a time."""
+    return sum(count(section_text(section)) for section in _memory(memory)[0])
+
+
 def offer(memory: Memory, candidates: Iterable[Candidate], tokens: int, count: Count = estimate) -> Offer:
     """Offer the memory with the candidates said first, as many as fit into `tokens`, and always at least one.
 

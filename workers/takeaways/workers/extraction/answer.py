@@ -7,7 +7,7 @@ preference only from a person's own words. What is refused is refused with a rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -70,9 +70,9 @@ class Accepted:
     A room without an entry in `summaries` keeps the summary that it has.
     """
 
-    candidates: tuple[Candidate, ...]
-    summaries: dict[str, str]
-    refused: tuple[Refused, ...]
+    candidates: tuple[Candidate, ...] = ()
+    summaries: dict[str, str] = field(default_factory=dict)
+    refused: tuple[Refused, ...] = ()
 
 
 def accept(request: ExtractionRequest, answer: ExtractionAnswer, agent_id: str) -> Accepted:
