@@ -13,17 +13,24 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from takeaways.producers.entries import DEFAULT_LIMITS, Entry, Limits, entries_of
-from takeaways.producers.publisher import SOURCE, Publisher, utc_now
+from takeaways.producers.publisher import SOURCE, Publisher, Sent, utc_now
 from takeaways.schemas.errors import PublishFailed
 from takeaways.schemas.events import Data, Event, decode
 
 AnyData = TypeVar("AnyData", bound=Data)
 
 
-class Recording:
+class Recording(Publisher[Sent]):
     """What was published. Set `failing` to see how a service bears it when Redis is away."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        *,
+        source: str = SOURCE,
+        limits: Limits = DEFAULT_LIMITS,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        super().__init__(source=source, now=now)
         self.entries: list[Entry] = []
         self.failing = False
         self._limits = limits
@@ -49,18 +56,8 @@ class Recording:
         return event.id
 
 
-class RecordingProducer(Recording, Publisher[str]):
+class RecordingProducer(Recording[str]):
     """A `Producer` that keeps everything in memory."""
-
-    def __init__(
-        self,
-        *,
-        source: str = SOURCE,
-        limits: Limits = DEFAULT_LIMITS,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        Recording.__init__(self, limits)
-        Publisher.__init__(self, source=source, now=now)
 
     def _send(self, event: Event) -> str:
         return self._record(event)
@@ -81,18 +78,8 @@ class RecordingProducer(Recording, Publisher[str]):
         self.close()
 
 
-class AsyncRecordingProducer(Recording, Publisher[Coroutine[Any, Any, str]]):
+class AsyncRecordingProducer(Recording[Coroutine[Any, Any, str]]):
     """An `AsyncProducer` that keeps everything in memory."""
-
-    def __init__(
-        self,
-        *,
-        source: str = SOURCE,
-        limits: Limits = DEFAULT_LIMITS,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        Recording.__init__(self, limits)
-        Publisher.__init__(self, source=source, now=now)
 
     async def _send(self, event: Event) -> str:
         return self._record(event)

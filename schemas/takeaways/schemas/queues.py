@@ -2,8 +2,8 @@
 
 | name | what | lifetime |
 | --- | --- | --- |
-| `takeaways:runs`, `takeaways:compactions` | event streams | permanent, trimmed below the oldest pending entry |
-| `extraction`, `consolidation` under the broker's prefix | Celery queues of hints | until a worker takes them |
+| `takeaways:runs`, `takeaways:compactions` | event streams | permanent; trimmed below the oldest pending |
+| `extraction`, `consolidation` with the broker's prefix | queues of hints | until a worker takes one |
 
 `docs/redis-and-tables.md` describes every key.
 """
