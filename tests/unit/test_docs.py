@@ -177,7 +177,12 @@ def test_commands_in_console_blocks_are_understood(block: Block) -> None:
     """What a reader pastes into a terminal has the names and options of today."""
     for words in commands(block):
         if words[0] == "takeaways":
-            understood(words[1:])
+            try:
+                understood(words[1:])
+            except Exception as error:
+                # The reader's own files are not here.
+                if "does not exist" not in str(error):
+                    raise
 
 
 def test_commands_named_in_passing_exist() -> None:
