@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
 import time
 from collections import Counter
@@ -236,6 +237,25 @@ def test_the_budget_holds_for_a_counter_that_is_no_sum_of_parts() -> None:
 
     assert covered(planned) == keys([room])
     assert all(dear(render(one.request)) <= 1_000 for one in planned)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.3])
+def test_dense_text_stays_within_half_a_window_and_uses_it(scale: float) -> None:
+    """CJK, joined emoji, minified code: budgets by characters / 4 were broken here (MA-09)."""
+
+    def crude(text: str) -> int:
+        beyond = sum(not character.isascii() for character in text)
+        return math.ceil(scale * (beyond + (len(text) - beyond + 1) // 2))
+
+    dense = ["日本語の長い会話です。" * 3_000, "🧑‍🚀" * 8_000, "x=[1,2];{(" * 6_000, "a b c d " * 8_000]
+    rooms = [backlog(f"room-{n}", said(f"room-{n}", n, text)) for n, text in enumerate(dense)]
+
+    planned = list(plan(rooms, 20_000, lambda text: math.ceil(scale * estimate(text)), WIDE))
+
+    sizes = [crude(render(one.request)) for one in planned]
+    assert covered(planned) == keys(rooms)
+    assert max(sizes) <= 20_000
+    assert all(one.tokens >= 10_000 for one in planned)
 
 
 @pytest.mark.parametrize("budget", [1, 16, 100])
