@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from takeaways.recall.escape import WRAPPER
 from takeaways.schemas.events import Author
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall, ToolResult
-from takeaways.workers.extraction.inserted import pieces
+from takeaways.workers.extraction.inserted import NOTE, pieces
 from takeaways.workers.extraction.render import Caps, excerpts, render
 from takeaways.workers.extraction.shorten import cut, shorten
 from takeaways.workers.models.requests import ExtractionRequest, RoomPart, Source
@@ -200,6 +201,11 @@ def test_our_own_note_is_not_shown_again() -> None:
 
     assert shown.text(Source.SPOKEN) == "run the smoke tests"
     assert "9443" not in shown.text()
+
+
+def test_the_note_is_known_by_the_name_that_recall_gives_it() -> None:
+    """A wrapper renamed on one side only would let memory read itself back."""
+    assert NOTE == WRAPPER
 
 
 def test_the_memory_folder_read_through_a_tool_is_our_note_too() -> None:
