@@ -100,6 +100,7 @@ def test_a_pool_of_spawned_processes_works_on_sqlite(
         "extraction",
         pool="prefork",
         pool_start_method="spawn",
+        concurrency=1,
     )
     wait_until(lambda: messages_read(sqlite_database, "scout") == 5, timeout_seconds=TIMEOUT_SECONDS)
     pool.terminate()

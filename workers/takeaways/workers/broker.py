@@ -6,13 +6,15 @@ truth and the sweep hints again. Nothing here connects; the app is nobody's glob
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from celery import Celery
 from kombu import Queue
 
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.settings import Settings
+
+App = TypeVar("App", bound=Celery)
 
 # A hint that is not acknowledged goes back to its queue after this long. A slice lasts about a minute, a call
 # some minutes; one that comes back while its job runs starts a second copy, which ends `busy`.
@@ -21,8 +23,13 @@ _LEAST_VISIBILITY_SECONDS: Final = 3600
 
 def make_app(settings: Settings) -> Celery:
     """Make the app for these settings, without tasks. Connects when it is first used."""
+    return make_app_of(Celery, settings)
+
+
+def make_app_of(kind: type[App], settings: Settings) -> App:
+    """`make_app` for a class of one's own."""
     # Another service that shares this process keeps its own current app.
-    app = Celery("takeaways", set_as_current=False, broker=settings.broker)
+    app = kind("takeaways", set_as_current=False, broker=settings.broker)
     app.conf.update(configuration(settings))
     return app
 

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from kombu.exceptions import OperationalError
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers import telemetry
-from takeaways.workers.broker import make_app
+from takeaways.workers.broker import make_app_of
 from takeaways.workers.drain import Drain
 from takeaways.workers.exits import Exit
 from takeaways.workers.pools import why_not
@@ -33,12 +34,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
+class WorkerApp(Celery):
+    """The app of a worker. A spawned child gets it pickled, and makes it anew, tasks included."""
+
+    settings: Settings
+
+    def __reduce__(self) -> tuple[Callable[[Settings], Celery], tuple[Settings]]:
+        return worker_app, (self.settings,)
+
+
 def worker_app(settings: Settings | None = None) -> Celery:
     """The app with its tasks and the steps of a worker's life. Connects to nothing yet."""
     settings = settings or Settings.from_env()
     # It warns of root because of pickle, which could run code. Only JSON is accepted here.
     warnings.filterwarnings("ignore", category=SecurityWarning)
-    app = make_app(settings)
+    app = make_app_of(WorkerApp, settings)
+    app.settings = settings
     runtime = Runtime(settings, app)
     register(app, runtime)
     app.steps["worker"].add(_life(settings, runtime))
@@ -61,6 +72,8 @@ class Runtime:
             if self._services is None:
                 from takeaways.workers.bootstrap import build
 
+                if not structlog.is_configured():  # in a spawned child
+                    telemetry.configure(self._settings.log_format, self._settings.log_level, process="worker")
                 self._services = build(self._settings, self._app)
                 threading.Thread(
                     target=self._look_after, args=(self._services,), name="watchdog", daemon=True
@@ -94,7 +107,8 @@ def register(app: Celery, runtime: Runtime) -> None:
 
 
 def _register(app: Celery, runtime: Runtime, kind: Kind) -> None:
-    @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False)
+    # Not lazy: in a spawned child Celery would hand a lazy task to whatever app is current.
+    @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False, lazy=False)
     def run(self: Task[Any, Any], agent_id: str) -> dict[str, Any]:
         from takeaways.workers.jobs import run_job
 
