@@ -360,9 +360,7 @@ def test_the_process_goes_on_when_redis_lost_everything(
     thread.join(20)
 
 
-def test_a_part_that_dies_ends_the_process(
-    sqlite_database: Database, redis_url: str, hints: Hints, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_dies_ends_the_process(sqlite_database: Database, redis_url: str, hints: Hints) -> None:
     """A process without its sweep looks healthy and is not: it ends, and its supervisor starts it again."""
 
     def broken(kind: Kind) -> int:

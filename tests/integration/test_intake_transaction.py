@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.schemas.events import AgentRef, Author, Conversation, Message, to_ms
 from takeaways.schemas.queues import RUNS_STREAM, Kind
-from takeaways.schemas.tables import agents, messages, system
+from takeaways.schemas.tables import agents, candidates, messages, system
 from takeaways.workers.intake.entries import Entry, read_entry
 from takeaways.workers.intake.taken import Hint, Taken, TakenIn
 from takeaways.workers.intake.transaction import take_in
@@ -281,6 +281,36 @@ def test_a_deleted_message_keeps_nothing_of_its_words(database: Database) -> Non
     row, agent = message_rows(database)["r1#0"], agent_row(database)
     assert (row["state"], row["parts"]) == ("deleted", [])
     assert agent["messages_total"] - agent["messages_read"] == 0
+
+
+@pytest.mark.parametrize("change", [withdrawn("r1#0", 1), edited("r1#0", 1, "port 9090")])
+def test_what_was_learned_from_a_changed_message_is_retired(database: Database, change: Any) -> None:
+    """The memory must not go on saying what nobody says any more."""
+    took(database, run("r1", "port 8080"))
+    mark_read(database)
+    with database.write() as connection:
+        connection.execute(
+            insert(candidates).values(
+                agent_id="ada",
+                candidate_id="c1",
+                place=0,
+                room_id="kitchen",
+                job_id="job-1",
+                kind="fact",
+                topic="ports",
+                text="The port is 8080.",
+                said_at_ms=1,
+                evidence=[{"message_id": "r1#0", "quote": "port 8080"}],
+            )
+        )
+        connection.execute(update(agents).values(candidates_total=1))
+
+    took(database, change)
+
+    with database.read() as connection:
+        assert connection.execute(select(candidates.c.state)).scalars().all() == ["withdrawn"]
+    row = agent_row(database)
+    assert row["candidates_total"] - row["candidates_settled"] == 0
 
 
 def test_a_lower_revision_changes_nothing(database: Database) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from takeaways.schemas.errors import DeadLetterReason, UnreadableMessage
-from takeaways.schemas.events import AgentDeleted, Event, PersonDeleted, RoomDeleted, decode, encode
+from takeaways.schemas.events import AgentDeleted, Event, PersonDeleted, RoomDeleted, decode, encode, to_ms
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import FIELD
 from takeaways.workers.deadletters import DeadLetter
@@ -24,32 +24,44 @@ _FORGETTING: Final = (AgentDeleted, RoomDeleted, PersonDeleted)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as intake works with it. Either `event` is there, or `reason` and `detail` say why not."""
+    """An entry as intake works with it. Either `event` is there, or `reason` and `detail` say why not.
+
+    `agent_id` is the agent whose row must be locked to take it in; None where nothing is stored for one.
+    `forgets` says that it asks to forget an agent, a room or a person, in its place in the stream.
+    """
 
     stream: str
     entry_id: str
     raw: bytes
     event: Event | None = None
+    body_hash: str = ""
+    at_ms: int = 0
     messages: tuple[IncomingMessage, ...] = ()
+    agent_id: str | None = None
+    forgets: bool = False
     reason: DeadLetterReason | None = None
     detail: str = ""
 
     @classmethod
     def of(cls, event: Event, entry_id: str = "0-1") -> Self:
         """The entry that a producer would have made of an event."""
-        return cls(event.data.STREAM, entry_id, encode(event), event, messages_of(event))
+        return cls.with_event(event.data.STREAM, entry_id, encode(event), event)
 
-    @property
-    def forgets(self) -> bool:
-        """Whether it asks to forget an agent, a room or a person: that happens in its place in the stream."""
-        return self.event is not None and isinstance(self.event.data, _FORGETTING)
-
-    @property
-    def agent_id(self) -> str | None:
-        """The agent whose row must be locked to take it in; None where nothing is stored for one."""
-        if self.event is None or not (self.forgets or is_of_a_room(self.event.data)):
-            return None
-        return self.event.agent_id
+    @classmethod
+    def with_event(cls, stream: str, entry_id: str, raw: bytes, event: Event) -> Self:
+        """The entry of an event that was read from `raw`."""
+        forgets = isinstance(event.data, _FORGETTING)
+        return cls(
+            stream,
+            entry_id,
+            raw,
+            event,
+            body_hash=event.body_hash,
+            at_ms=to_ms(event.time),
+            messages=messages_of(event),
+            agent_id=event.agent_id if forgets or is_of_a_room(event.data) else None,
+            forgets=forgets,
+        )
 
     def dead_letter(self, reason: DeadLetterReason, detail: str) -> DeadLetter:
         """The entry as a dead letter, with as much of its identity as can be made out."""
@@ -69,20 +81,12 @@ def read_entry(stream: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Ent
         return Entry(stream, entry_id, _whole(fields), reason=DeadLetterReason.NOT_AN_EVENT, detail=detail)
     raw = fields[_FIELD]
     try:
-        event = decode(raw, stream=stream)
+        return Entry.with_event(stream, entry_id, raw, decode(raw, stream=stream))
     except UnreadableMessage as problem:
         return Entry(stream, entry_id, raw, reason=problem.reason, detail=problem.detail)
     except Exception as error:  # whatever it is, the next entry must not wait behind it
-        return _broken(stream, entry_id, raw, error)
-    try:
-        return Entry(stream, entry_id, raw, event, messages_of(event))
-    except Exception as error:
-        return _broken(stream, entry_id, raw, error)
-
-
-def _broken(stream: str, entry_id: str, raw: bytes, error: Exception) -> Entry:
-    detail = f"it cannot be read: {type(error).__name__}"  # the error's own text might quote a message
-    return Entry(stream, entry_id, raw, reason=DeadLetterReason.BAD_FIELD, detail=detail)
+        detail = f"it cannot be read: {type(error).__name__}"  # the error's own text might quote a message
+        return Entry(stream, entry_id, raw, reason=DeadLetterReason.BAD_FIELD, detail=detail)
 
 
 def _whole(fields: Mapping[bytes, bytes]) -> bytes:

@@ -89,7 +89,7 @@ class _Planner:
         data: Any = event.data
         agent = self._picture.agents[event.agent_id]
         room = self._picture.rooms.get((event.agent_id, data.room.id))
-        if is_outdated(data, to_ms(event.time), agent, room):
+        if is_outdated(data, entry.at_ms, agent, room):
             return Taken.OUTDATED
         if room is None:
             room = RoomCopy(event.agent_id, data.room.id, fresh=True)

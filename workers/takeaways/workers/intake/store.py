@@ -102,7 +102,7 @@ def add_event_ids(
                     event_id,
                     event.agent_id,
                     event.data.TYPE,
-                    event.body_hash,
+                    entry.body_hash,
                     outcome.value,
                     now_ms,
                 )

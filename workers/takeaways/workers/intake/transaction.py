@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from takeaways.schemas.database import Database, lease_clock
 from takeaways.schemas.errors import DeadLetterReason
-from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted, to_ms
+from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted
 from takeaways.workers import deadletters, forgetting
 from takeaways.workers.intake import store
 from takeaways.workers.intake.admission import is_outdated
@@ -160,7 +160,7 @@ class _Intake:
         for key, entry in first.items():
             if key in new:
                 fresh.append(entry)
-            elif entry.event is not None and hashes.get(key) == entry.event.body_hash:
+            elif hashes.get(key) == entry.body_hash:
                 outcomes[Taken.DUPLICATE] += 1
             else:
                 letters.append((entry, (DeadLetterReason.CONFLICTING_PAYLOAD, _conflict(entry))))
@@ -199,11 +199,10 @@ class _Intake:
         agent_id, data = event.agent_id, event.data
         picture = store.look(now.connection, [entry], agents, now.at_ms)
         room = picture.rooms.get((agent_id, data.room.id)) if isinstance(data, RoomDeleted) else None
-        asked_ms = to_ms(event.time)
-        if is_outdated(data, asked_ms, agents[agent_id], room):
+        if is_outdated(data, entry.at_ms, agents[agent_id], room):
             return [Taken.OUTDATED]
         # A clock that runs ahead must not keep out what is said from now on.
-        at_ms = min(asked_ms, now.at_ms)
+        at_ms = min(entry.at_ms, now.at_ms)
         match data:
             case AgentDeleted():
                 forgetting.forget_agent(now.connection, agent_id, at_ms)
@@ -271,7 +270,7 @@ def _sorted_out(
         twin = first.setdefault(key, entry)
         if twin is entry:
             continue
-        if twin.event is not None and twin.event.body_hash == entry.event.body_hash:
+        if twin.body_hash == entry.body_hash:
             repeats.append(Taken.DUPLICATE)
         else:
             letters.append((entry, (DeadLetterReason.CONFLICTING_PAYLOAD, _conflict(entry))))
