@@ -26,7 +26,7 @@ class Voice(StrEnum):
 
 
 _QUESTION_MARK: Final = regex.compile(r"[?？؟][\"'”’)\s]*$")
-_QUOTED: Final = regex.compile(r"[\"“„«「『](?:[^\"”«»」』]*\s){2,}[^\"”«»」』]*[\"”“»」』]|`[^`]{20,}`")
+_QUOTED: Final = regex.compile(r"[\"“„«「『][^\"”«»」』]{12,}[\"”“»」』]|`[^`]{20,}`")
 _SPECIFIC_TOKEN: Final = regex.compile(r"\d|`[^`]+`|\b[\w-]+[./_][\w./-]+|\b[A-Z]{2,}\b")
 _OF_PERSONS: Final = (
     ("decision", Lesson.DECISION),

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from takeaways.schemas.memories import Lesson
+from takeaways.workers.placeholders import is_placeholder
 from takeaways.workers.words import is_common, plain_words, stem, telling_words
 
 _MAX_CHARS: Final = 120
@@ -19,7 +20,8 @@ def gist(lines: tuple[tuple[Lesson, str], ...]) -> str:
     told = orders or ([text for _, text in lines] if len(lines) <= _FEW_LINES else [])
     if told:
         return _clipped("; ".join(told))
-    return _clipped(", ".join(_keywords(tuple(text for _, text in lines))))
+    keywords = ", ".join(_keywords(tuple(text for _, text in lines)))
+    return "" if is_placeholder(keywords) else _clipped(keywords)
 
 
 def _keywords(texts: tuple[str, ...]) -> list[str]:

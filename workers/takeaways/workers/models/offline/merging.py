@@ -22,7 +22,10 @@ from takeaways.workers.models.answers import (
 )
 from takeaways.workers.models.offline.gists import gist
 from takeaways.workers.models.offline.likeness import Said, contradicts, overlap, repeats, said
+from takeaways.workers.models.offline.topics import GENERAL
 from takeaways.workers.models.requests import ConsolidationRequest, OfferedCandidate
+from takeaways.workers.placeholders import is_placeholder
+from takeaways.workers.plain import plain_title
 
 Same = Callable[[str, str], bool]
 _CLOSE: Final = 0.4
@@ -75,7 +78,7 @@ class _Desk:
         self.account: dict[str, Accounted] = {}
         for offered in request.sections:
             section = _Section(offered.title, offered.gist, offered.label)
-            self._sections[offered.title.casefold()] = section
+            self._sections[plain_title(offered.title).casefold()] = section
             for line in offered.lines:
                 facts = said(line.kind, line.text, offered.title)
                 row = _Row(line.kind, line.text, line.said_at_ms, facts, line.label, line.pinned)
@@ -96,7 +99,7 @@ class _Desk:
             if repeats(facts, row.facts) or self._alike(candidate, facts, row):
                 self._strengthen(row, candidate)
                 return
-        section = self._sections.setdefault(candidate.topic.casefold(), _Section(candidate.topic))
+        section = self._section(candidate.topic)
         row = _Row(candidate.kind, candidate.text, candidate.said_at_ms, facts, candidates=[candidate.label])
         self._put(section, row)
         self._close(candidate.label, Fate.MERGED)
@@ -121,6 +124,13 @@ class _Desk:
             )
             changed_gist = summary if summary != section.gist else None
             yield UpdateSection(section=section.label, gist=changed_gist, add=fresh, replace=replaced)
+
+    def _section(self, topic: str) -> _Section:
+        """The section of that title. Titles that differ only in case would be refused."""
+        title = plain_title(topic)
+        if is_placeholder(title):
+            title = GENERAL
+        return self._sections.setdefault(title.casefold(), _Section(title))
 
     def _put(self, section: _Section, row: _Row) -> None:
         section.rows.append(row)

@@ -189,6 +189,8 @@ def _asked(judge: Judge, sayings: list[_Saying], company: _Company) -> list[_Say
     judged = list(sayings)
     for at, kind in zip(open_, opinions, strict=True):
         saying = judged[at]
+        if kind is not None and kind.must_obey and company.private:
+            kind = None
         judged[at] = _Saying(saying.excerpt, saying.sentence, saying.voice, kind, saying.question)
     return judged
 
