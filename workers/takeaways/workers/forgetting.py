@@ -32,6 +32,7 @@ from takeaways.schemas.tables import (
     section_texts,
 )
 from takeaways.workers.consolidation import store
+from takeaways.workers.consolidation.account import Account, difference
 from takeaways.workers.consolidation.edits import withdraw_lines
 
 
@@ -243,7 +244,12 @@ def _retire(connection: Connection, agent_id: str, learned: list[str], because: 
         )
     )
     if memory != current.memory:
-        account = {"withdrawn": sorted(learned), "freed": sorted(freed), "reason": because}
+        kept = {line.id for section in memory.sections for line in section.lines}
+        gone = [
+            line.id for section in current.memory.sections for line in section.lines if line.id not in kept
+        ]
+        changes = difference(current.memory, memory, dict.fromkeys(gone, because))
+        account = {**Account(changes=changes).to_json(), "withdrawn": sorted(learned), "freed": sorted(freed)}
         store.save_revision(
             connection,
             agent_id,

@@ -287,7 +287,7 @@ def _done(tally: Tally) -> Outcome:
 
 def _back_off_seconds(attempts: int) -> float:
     """Full seconds to wait after the given number of attempts: doubling from 15 s, at most an hour, with jitter."""
-    wait_seconds = min(BACK_OFF_SECONDS * 2 ** (attempts - 1), BACK_OFF_MAX_SECONDS)
+    wait_seconds = min(BACK_OFF_SECONDS * 2.0 ** (attempts - 1), BACK_OFF_MAX_SECONDS)
     return wait_seconds * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
 

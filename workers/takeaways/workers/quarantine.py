@@ -70,4 +70,4 @@ def next_retry(connection: Connection, agent_id: str, kind: Kind) -> dict[str, A
 
 
 def _wait_ms(policy: Policy, doublings: int) -> int:
-    return round(policy.quarantine_seconds * 1000) * 2 ** min(doublings, MAX_DOUBLINGS)
+    return round(policy.quarantine_seconds * 1000) << min(doublings, MAX_DOUBLINGS)

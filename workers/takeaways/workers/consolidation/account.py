@@ -120,6 +120,20 @@ def _change(before: Section, after: Section, because: Mapping[str, str]) -> Upda
     )
 
 
+def with_trimming(account: Account, before: Memory, after: Memory, dropped: Mapping[str, str]) -> Account:
+    """The account of edits that were trimmed afterwards: it leads from `before` to `after` in one go.
+
+    `dropped` says why, by id of each line that had to go.
+    """
+    reasons = dict(dropped)
+    for change in account.changes:
+        if isinstance(change, Updated):
+            reasons.update((gone.line, gone.reason) for gone in change.gone)
+        elif isinstance(change, Deleted):
+            reasons[change.section] = change.reason
+    return Account(changes=difference(before, after, reasons), settled=account.settled)
+
+
 def said_in_order(lines: Iterable[Line]) -> tuple[Line, ...]:
     """Lines as they stand in a section."""
     return tuple(sorted(lines, key=lambda line: (line.said_at_ms, line.id)))

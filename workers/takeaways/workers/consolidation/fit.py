@@ -20,12 +20,11 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 import regex
 
-from takeaways.recall.markdown import memory_md
 from takeaways.schemas.memories import Lesson, Line, Memory, Section
 from takeaways.workers.words import telling_words, weight
 
@@ -57,24 +56,24 @@ class Fitted:
     memory: Memory
     dropped: tuple[Dropped, ...] = ()
 
-    def to_json(self) -> list[dict[str, str]]:
-        """What was dropped, for the account of a revision."""
-        return [asdict(dropped) for dropped in self.dropped]
+    def reasons(self) -> dict[str, str]:
+        """Why, by id of every line that was dropped and of the section it stood in."""
+        return {id_: one.reason for one in self.dropped for id_ in (one.line_id, one.section_id)}
 
 
-def fit(memory: Memory, budget_tokens: int, count: Callable[[str], int], now_ms: int) -> Fitted:
-    """The most useful part of `memory` that takes at most `budget_tokens` when rendered.
+def fit(memory: Memory, budget_tokens: int, size: Callable[[Memory], int], now_ms: int) -> Fitted:
+    """The most useful part of `memory` whose `size` is at most `budget_tokens`.
 
     Pure and deterministic. What fits already is returned as it is, and a smaller budget keeps a part of what
     a larger one keeps. Pinned lines stay even where they alone take more.
     """
-    if count(memory_md(memory)) <= budget_tokens:
+    if size(memory) <= budget_tokens:
         return Fitted(memory)
     ranked = _ranked(memory, now_ms)
     low, high = sum(line.pinned for _, line in ranked), len(ranked)
     while low < high:
         middle = (low + high + 1) // 2
-        if count(memory_md(_with(memory, ranked[:middle]))) <= budget_tokens:
+        if size(_with(memory, ranked[:middle])) <= budget_tokens:
             low = middle
         else:
             high = middle - 1

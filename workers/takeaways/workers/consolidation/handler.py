@@ -9,15 +9,16 @@ from sqlalchemy.engine import RowMapping
 
 from takeaways.recall.store import Revision, load_memory
 from takeaways.schemas.database import assert_no_transaction, now_ms
-from takeaways.schemas.memories import Candidate
+from takeaways.schemas.memories import Candidate, Memory
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers import quarantine
 from takeaways.workers.budgets import consolidation_tokens, memory_tokens
 from takeaways.workers.consolidation import store
+from takeaways.workers.consolidation.account import with_trimming
 from takeaways.workers.consolidation.edits import Account, Guards, apply
 from takeaways.workers.consolidation.fit import Fitted, fit
-from takeaways.workers.consolidation.offer import Offer, offer
+from takeaways.workers.consolidation.offer import Offer, offer, offered_tokens
 from takeaways.workers.jobs import Job
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
@@ -33,23 +34,26 @@ class Consolidation:
     def step(self) -> bool:
         """Merge one batch. False when no candidate waits up to the horizon."""
         job = self._job
-        current, batch = self._plan()
+        current, start, batch = self._plan()
         if batch is None:
             return False
         job.phase("consolidating")
         assert_no_transaction()
         answered = job.services.model.consolidate(batch.request, job.call)
         job.tally.spent(answered.usage, answered.model)
-        applied = apply(current.memory, batch.candidates, batch, answered.answer, Guards())
-        fitted = self._fit(applied.memory)
+        applied = apply(start.memory, batch.candidates, batch, answered.answer, Guards())
+        end = self._fit(applied.memory)
+        account = with_trimming(
+            applied.account, current.memory, end.memory, {**start.reasons(), **end.reasons()}
+        )
         job.phase("writing")
-        self._commit(current, batch, applied.account, fitted)
+        self._commit(current, batch, account, end.memory)
         return True
 
     def set_aside(self, why: Outcome, detail: str) -> None:
         """Quarantine the batch that comes next: the same candidates and memory always give the same batch."""
         job = self._job
-        _, batch = self._plan()
+        _, _, batch = self._plan()
         if batch is None:
             return
         ids = [candidate.id for candidate in batch.candidates]
@@ -74,7 +78,8 @@ class Consolidation:
             **quarantine.next_retry(connection, agent_id, Kind.CONSOLIDATION),
         }
 
-    def _plan(self) -> tuple[Revision, Offer | None]:
+    def _plan(self) -> tuple[Revision, Fitted, Offer | None]:
+        """The current revision, its memory within its share (a window may have become smaller), and the batch."""
         job = self._job
         work, model = job.lease.work, job.services.model
         with job.services.database.read() as connection:
@@ -83,17 +88,20 @@ class Consolidation:
                 connection, job.lease.agent_id, upto=work.upto, quarantine_id=work.quarantine_id
             )
         if not waiting:
-            return current, None
-        step_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
-        return current, offer(current.memory, waiting, step_tokens >> job.halvings, model.count_tokens)
+            return current, Fitted(current.memory), None
+        room_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
+        start = self._fit(current.memory)
+        return current, start, offer(start.memory, waiting, room_tokens >> job.halvings, model.count_tokens)
 
-    def _fit(self, memory: Any) -> Fitted:
+    def _fit(self, memory: Memory) -> Fitted:
         job = self._job
+        model = job.services.model
         with job.services.database.read() as connection:
             at_ms = now_ms(connection)
-        return fit(memory, memory_tokens(job.services.model.window), job.services.model.count_tokens, at_ms)
+        share_tokens = memory_tokens(model.window)
+        return fit(memory, share_tokens, lambda shown: offered_tokens(shown, model.count_tokens), at_ms)
 
-    def _commit(self, current: Revision, batch: Offer, account: Account, fitted: Fitted) -> None:
+    def _commit(self, current: Revision, batch: Offer, account: Account, memory: Memory) -> None:
         job = self._job
         agent_id = job.lease.agent_id
         offered: dict[str, Candidate] = {candidate.id: candidate for candidate in batch.candidates}
@@ -109,8 +117,8 @@ class Consolidation:
                 connection,
                 agent_id,
                 number,
-                fitted.memory,
-                account={**account.to_json(), "trimmed": fitted.to_json()},
+                memory,
+                account=account.to_json(),
                 made_by="consolidation",
                 job_id=job.lease.job_id,
             )

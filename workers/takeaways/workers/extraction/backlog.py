@@ -1,4 +1,4 @@
-"""What an extraction reads and writes: unread messages, candidates, session summaries. SQL, and no decision."""
+"""What an extraction reads and writes: unread messages, candidates, session summaries. No decision."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _update(connection: Connection, agent_id: str, keys: Iterable[Key], **values
 def add_candidates(
     connection: Connection, agent_id: str, found: Iterable[Candidate], *, first_place: int, job_id: str
 ) -> int:
-    """Store candidates as waiting. Returns how many began to wait: the same lesson from the same message is one."""
+    """Store candidates as waiting; returns how many began to. One lesson of one message is one candidate."""
     rows = [
         {
             "agent_id": agent_id,

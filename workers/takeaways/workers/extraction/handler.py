@@ -22,14 +22,13 @@ from takeaways.workers.outcomes import Outcome
 
 
 class Extraction:
-    """The steps of an extraction pass. Every message up to the horizon belongs to exactly one committed step."""
+    """The steps of an extraction pass: every message up to its horizon belongs to one committed step."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
     def step(self) -> bool:
         """Read one segment. False when nothing unread is left up to the horizon."""
-        job = self._job
         planned, revisions = self._plan()
         if planned is None:
             return False
@@ -68,12 +67,11 @@ class Extraction:
         job.tally.set_aside = why
 
     def finish(self, connection: Connection, row: RowMapping) -> dict[str, Any]:
-        """The marks of the pass, as they were when it began, and whether a consolidation has waited through it."""
+        """The marks of the pass, as they were when it began."""
         work, agent_id = self._job.lease.work, self._job.lease.agent_id
         return {
             "runs_served": max(row["runs_served"], work.runs),
             "extractions_asked_served": max(row["extractions_asked_served"], work.asked),
-            "consolidation_waited": True,
             **quarantine.next_retry(connection, agent_id, Kind.EXTRACTION),
         }
 

@@ -44,7 +44,7 @@ def claim(
         if row is None:
             return NotClaimed(None)
         clock_ms, clock_boot = lease_clock(connection)
-        state = AgentState.of(row, boot_id=stored_boot(connection), lease_clock=(clock_ms, clock_boot))
+        state = AgentState.of(dict(row), boot_id=stored_boot(connection), lease_clock=(clock_ms, clock_boot))
         at_ms = now_ms(connection)
         decision = decide(state, policy, at_ms)
         if decision.next is not kind or decision.reason is None:

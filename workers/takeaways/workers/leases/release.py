@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, update
 from sqlalchemy.engine import RowMapping
 
 from takeaways.schemas.database import lease_clock, now_ms
+from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers.leases.lease import Lease
 from takeaways.workers.schedule.boot import stored_boot
@@ -30,6 +32,7 @@ def release(
     `attempt_back` gives back the attempt that the claim counted. When something is due at once, the caller hints
     after the commit; `wake_at_ms` makes the sweep repeat that hint should it get lost.
     """
+    ends_extraction = lease.kind is Kind.EXTRACTION and values.get("extraction_pass", lease) is None
     values = {"owner": None, "owner_kind": None, "lease_until_ms": None, "lease_boot": None, **values}
     if attempt_back:
         values["attempts"] = max(row["attempts"] - 1, 0)
@@ -38,6 +41,11 @@ def release(
     )
     at_ms = now_ms(connection)
     decision = decide(state, policy, at_ms)
+    if ends_extraction:
+        # A consolidation that was due while this extraction went first goes next.
+        waited = decision.consolidation.due is not None
+        values["consolidation_waited"] = waited
+        decision = decide(replace(state, consolidation_waited=waited), policy, at_ms)
     hinted = decision.next is not None
     values["wake_at_ms"] = at_ms + policy.hint_wait_ms(1) if hinted else decision.wake_at_ms
     values["hints"] = 1 if hinted else 0

@@ -1,0 +1,379 @@
+"""Nothing lost, nothing twice, one at a time: with duplicates, races, late events and workers that die."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from takeaways.schemas.database import Database
+from takeaways.schemas.queues import Kind
+from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
+from takeaways.workers.jobs import run_job
+from takeaways.workers.outcomes import Outcome
+from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.testing import ScriptedModel
+from tests.pipeline import Pipeline, pipeline
+from tests.waiting import wait_until
+
+START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+
+
+def publish(system: Pipeline, run: int, *, room: str = "room-1", agent_id: str = "scout") -> None:
+    """One run with two messages of a person and one of the agent."""
+    at = START + timedelta(minutes=run)
+    system.producer.run_completed(
+        agent_id=agent_id,
+        room=room,
+        run_id=f"run-{run}",
+        status="succeeded",
+        started_at=at,
+        ended_at=at + timedelta(seconds=30),
+        messages=[
+            {"role": "user", "content": f"Fact {run} a of {room}.", "time": at.isoformat()},
+            {"role": "assistant", "content": "Noted."},
+            {
+                "role": "user",
+                "content": f"Fact {run} b of {room}.",
+                "time": (at + timedelta(seconds=5)).isoformat(),
+            },
+        ],
+    )
+
+
+def read_by(system: Pipeline) -> dict[str, str]:
+    return {f"{row['room_id']}/{row['message_id']}": row["read_by"] for row in system.rows(messages)}
+
+
+def test_two_workers_that_race_for_an_agent_read_each_message_once(
+    database: Database, redis_url: str
+) -> None:
+    """Hints come twice and late; the lease lets one of them work."""
+    model = ScriptedModel(delay_seconds=0.05)
+    with pipeline(database, redis_url, model) as system:
+        for run in range(5):
+            publish(system, run)
+        system.take_in()
+
+        workers = [system.another_worker(f"worker-{number}") for number in range(6)]
+        with ThreadPoolExecutor(6) as pool:
+            results = list(pool.map(lambda worker: run_job(Kind.EXTRACTION, "scout", worker), workers))
+
+        outcomes = [result.outcome for result in results]
+        assert outcomes.count(Outcome.REMEMBERED) == 1
+        assert set(outcomes) <= {Outcome.REMEMBERED, Outcome.BUSY, Outcome.NOTHING_DUE}
+        assert len(model.extraction_requests) == 1
+        assert len(system.lessons("scout")) == 10
+        assert not system.unread("scout")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_events_in_any_order_teach_the_same(database: Database, redis_url: str, seed: int) -> None:
+    """Two producers, a retry, a slow network: order on the wire is nobody's promise."""
+    plan = [(run, f"room-{run % 3}") for run in range(12)]
+    with pipeline(database, redis_url, ScriptedModel()) as system:
+        shuffled = plan + plan[::3]
+        random.Random(seed).shuffle(shuffled)
+        for number, (run, room) in enumerate(shuffled):
+            publish(system, run, room=room)
+            if number % 4 == seed:
+                system.take_in()
+                system.work()
+        system.take_in()
+        system.flush()
+        lessons, memory = system.lessons("scout"), system.memory("scout")
+
+    expected = {f"Fact {run} {half} of {room}." for run, room in plan for half in "ab"}
+    assert {text for text, _, _ in lessons} == expected
+    assert len(lessons) == 24
+    lines = [(line.text, line.said_at_ms) for section in memory.sections for line in section.lines]
+    assert sorted(lines) == sorted((text, said_at_ms) for text, _, said_at_ms in lessons)
+    assert [section.title for section in memory.sections] == sorted(
+        section.title for section in memory.sections
+    )
+
+
+def test_the_memory_does_not_depend_on_how_the_work_was_cut(database: Database, redis_url: str) -> None:
+    """The same conversations end as the same bytes, in one extraction or in many."""
+    memories = []
+    for cut in (1, 3, 12):
+        agent_id = f"scout-{cut}"
+        with pipeline(database, redis_url, ScriptedModel()) as system:
+            for run in range(12):
+                publish(system, run, room=f"room-{run % 3}", agent_id=agent_id)
+                if run % cut == 0:
+                    system.take_in()
+                    system.flush([agent_id])
+            system.take_in()
+            system.flush([agent_id])
+            memories.append(
+                [
+                    (section.title, [line.text for line in section.lines])
+                    for section in system.memory(agent_id).sections
+                ]
+            )
+
+    assert memories[0] == memories[1] == memories[2]
+
+
+WORKER = textwrap.dedent(
+    """
+    import sys, threading
+    from takeaways.schemas.database import Database
+    from takeaways.schemas.queues import Kind
+    from takeaways.workers.jobs import run_job
+    from takeaways.workers.leases import Heartbeat
+    from takeaways.workers.schedule.policy import Policy
+    from takeaways.workers.testing import ScriptedModel
+    from tests.pipeline import Services
+
+    class Slow(ScriptedModel):
+        def extract(self, request, call):
+            print("calling", flush=True)
+            return super().extract(request, call)
+
+    database = Database.open(sys.argv[1])
+    policy = Policy(lease_seconds=1.5)
+    model, heartbeat = Slow(delay_seconds=float(sys.argv[2])), Heartbeat(database, lease_seconds=1.5)
+    services = Services(database, policy, model, heartbeat, owner="victim")
+    print(run_job(Kind.EXTRACTION, "scout", services).outcome, flush=True)
+    """
+)
+
+
+def start_worker(database: Database, delay_seconds: float) -> subprocess.Popen[str]:
+    """A worker of its own process, in the middle of its call to the model."""
+    url = database.engine.url.render_as_string(hide_password=False)
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, url, str(delay_seconds)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert process.stdout is not None
+    while "calling" not in process.stdout.readline():
+        assert process.poll() is None
+    return process
+
+
+class Dying(ScriptedModel):
+    """Ends its worker in the middle of the call, past every handler of errors."""
+
+    def extract(self, request: Any, call: Any) -> Any:
+        raise KeyboardInterrupt
+
+
+def agent_row(system: Pipeline) -> Any:
+    return system.agent("scout")
+
+
+def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(database: Database, redis_url: str) -> None:
+    """After a SIGKILL the memory ends the same, byte for byte, as if nothing had happened."""
+    policy = Policy(lease_seconds=1.5)
+    memories = []
+    with pipeline(database, redis_url, ScriptedModel(), policy) as system:
+        for agent_id in ("scout", "undisturbed"):
+            for run in range(5):
+                publish(system, run, agent_id=agent_id)
+        system.take_in()
+        victim = start_worker(database, delay_seconds=60)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        if victim.stdout:
+            victim.stdout.close()
+        assert system.decision("scout").next is None
+
+        wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
+        system.work()
+        system.flush(["scout", "undisturbed"])
+
+        for agent_id in ("scout", "undisturbed"):
+            memories.append(
+                [[line.text for line in section.lines] for section in system.memory(agent_id).sections]
+            )
+            assert len(system.lessons(agent_id)) == 10
+        assert agent_row(system)["attempts"] == 0
+
+    assert memories[0] == memories[1]
+
+
+def test_a_frozen_worker_that_comes_back_is_fenced_off(database: Database, redis_url: str) -> None:
+    """SIGSTOP for longer than the lease: its successor's work stands, its own is thrown away."""
+    policy = Policy(lease_seconds=1.5)
+    with pipeline(database, redis_url, ScriptedModel(), policy) as system:
+        for run in range(5):
+            publish(system, run)
+        system.take_in()
+        zombie = start_worker(database, delay_seconds=1.0)
+        zombie.send_signal(signal.SIGSTOP)
+
+        wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
+        [successor] = [result for result in system.work() if result.outcome is Outcome.REMEMBERED]
+        zombie.send_signal(signal.SIGCONT)
+        said, _ = zombie.communicate(timeout=20)
+
+        assert said.splitlines()[-1] == Outcome.FENCED_OFF
+        assert set(read_by(system).values()) == {successor.job_id}
+        assert len(system.lessons("scout")) == 10
+        assert sorted(row["outcome"] for row in system.rows(jobs)) == ["fenced_off", "remembered"]
+
+
+def test_a_batch_that_kills_its_workers_is_set_aside_and_the_rest_goes_on(
+    database: Database, redis_url: str
+) -> None:
+    """One poisonous message must not stop an agent for good; it stays visible and is tried again later."""
+    with pipeline(database, redis_url, ScriptedModel()) as system:
+        for run in range(5):
+            publish(system, run)
+        system.take_in()
+        for number in range(5):
+            # A claim that nothing follows is what a killed worker leaves behind.
+            dying = system.another_worker(f"dying-{number}", model=Dying())
+            with pytest.raises(KeyboardInterrupt):
+                run_job(Kind.EXTRACTION, "scout", dying)
+            with database.write() as connection:
+                connection.execute(update(agents).values(lease_until_ms=0, not_before_ms=None))
+
+        [result] = system.work()
+        publish(system, 6, room="room-2")
+        system.take_in()
+        system.flush()
+
+        assert result.outcome is Outcome.QUARANTINED
+        [gap] = system.rows(quarantines)
+        assert gap["items"] == 15
+        assert gap["lifted_at_ms"] is None
+        assert {text for text, _, _ in system.lessons("scout")} == {
+            "Fact 6 a of room-2.",
+            "Fact 6 b of room-2.",
+        }
+
+        system.advance(hours=25)
+        system.work()
+        assert len(system.lessons("scout")) == 12
+        [gap] = system.rows(quarantines)
+        assert gap["lifted_at_ms"] is not None
+
+
+def test_an_overloaded_model_costs_no_attempt(sqlite_database: Database, redis_url: str) -> None:
+    """An outage of the provider says nothing against what it could not read."""
+    from takeaways.schemas.errors import ModelUnavailable
+
+    with pipeline(sqlite_database, redis_url, ScriptedModel()) as system:
+        for run in range(5):
+            publish(system, run)
+        system.take_in()
+        down = system.another_worker(
+            "down", model=ScriptedModel(extractions=[ModelUnavailable("busy", 3600)] * 8)
+        )
+
+        for _ in range(8):
+            assert run_job(Kind.EXTRACTION, "scout", down).outcome is Outcome.OVERLOADED
+            assert system.decision("scout").hold is not None
+            system.advance(hours=2)
+
+        assert agent_row(system)["attempts"] == 0
+        assert agent_row(system)["owner"] is None
+        [result] = [one for one in system.work() if one.outcome is Outcome.REMEMBERED and one.messages_read]
+        assert result.messages_read == 15
+
+
+def test_what_comes_in_while_a_job_works_counts_toward_the_next(database: Database, redis_url: str) -> None:
+    """Five runs that end during an extraction are due for another one, not swallowed by it."""
+    model = ScriptedModel(delay_seconds=0.3)
+    with pipeline(database, redis_url, model) as system:
+        for run in range(5):
+            publish(system, run)
+        system.take_in()
+
+        job = threading.Thread(target=run_job, args=(Kind.EXTRACTION, "scout", system.services))
+        job.start()
+        wait_until(lambda: agent_row(system)["owner"] is not None)
+        for run in range(5, 10):
+            publish(system, run)
+        system.take_in()
+        job.join()
+
+        assert system.decision("scout").next is Kind.EXTRACTION
+        system.work()
+        assert len(system.lessons("scout")) == 20
+
+
+def test_a_message_edited_after_it_was_read_is_learned_anew(database: Database, redis_url: str) -> None:
+    """The old wording must not live on in memory."""
+    with pipeline(database, redis_url, ScriptedModel()) as system:
+        publish(system, 0)
+        system.take_in()
+        system.flush()
+        assert "Fact 0 a" in system.memory("scout").model_dump_json()
+
+        system.producer.message_edited(
+            agent_id="scout",
+            room="room-1",
+            message_id="run-0#0",
+            revision=1,
+            message={"role": "user", "content": "Changed."},
+        )
+        system.take_in()
+        system.flush()
+        after = system.memory("scout").model_dump_json()
+
+    assert "Fact 0 a" not in after
+    assert "Changed." in after
+    assert "Fact 0 b" in after
+
+
+def test_an_agent_that_is_deleted_during_a_job_stays_deleted(database: Database, redis_url: str) -> None:
+    """A late write must not bring back what was erased; one made again starts empty."""
+    model = ScriptedModel(delay_seconds=0.5)
+    with pipeline(database, redis_url, model) as system:
+        for run in range(5):
+            publish(system, run)
+        system.take_in()
+        results: list[Any] = []
+        job = threading.Thread(
+            target=lambda: results.append(run_job(Kind.EXTRACTION, "scout", system.services))
+        )
+        job.start()
+        wait_until(lambda: agent_row(system)["owner"] is not None)
+        system.producer.agent_deleted(agent_id="scout")
+        system.take_in()
+        job.join()
+
+        assert results[0].outcome is Outcome.FENCED_OFF
+        assert not system.rows(messages)
+        assert not system.rows(candidates)
+
+        publish(system, 50)
+        system.take_in()
+        assert not system.rows(messages), "an event from before the deletion revives nothing"
+
+
+def test_no_transaction_is_open_while_the_model_works(sqlite_database: Database, redis_url: str) -> None:
+    """A call takes minutes; a transaction that waits for it would hold locks and vacuum for as long."""
+
+    class Writing(ScriptedModel):
+        def extract(self, request: Any, call: Any) -> Any:
+            with sqlite_database.write() as connection:
+                connection.execute(select(agents)).all()
+            return super().extract(request, call)
+
+    with pipeline(sqlite_database, redis_url, Writing()) as system:
+        publish(system, 0)
+        system.take_in()
+        [flushed] = system.flush()
+
+    assert flushed.unread == 0
