@@ -1,6 +1,6 @@
 """The whole pipeline, once: what `takeaways demo` shows is what really happened.
 
-Three rooms, one agent. In one of them Dana says that quotes over $40k need sign-off; in a fourth, new room the
+Three rooms, one agent. In one Dana says that quotes over $40k need sign-off; in a fourth, new room the
 agent is told so before it answers. Real Valkey, real database, real worker processes.
 """
 

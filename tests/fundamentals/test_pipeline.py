@@ -27,7 +27,12 @@ def system(sqlite_database: Database, redis_url: str) -> Iterator[Pipeline]:
 
 
 def a_run(
-    system: Pipeline, number: int, said: str, *, room: str = "quotes", status: str = "succeeded"
+    system: Pipeline,
+    number: int,
+    said: str,
+    *,
+    room: str = "quotes",
+    status: Literal["succeeded", "failed"] = "succeeded",
 ) -> None:
     """The agent worked once in a room: a person said something, the agent answered."""
     ended_at = datetime.now(UTC) - timedelta(minutes=60 - number)

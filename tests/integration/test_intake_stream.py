@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import OutOfMemoryError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.events import Event, encode
@@ -294,6 +295,28 @@ def test_a_bad_entry_is_acknowledged_and_kept_whole(database: Database, redis: R
     assert sorted(outcomes(database)) == ["run:r1", "run:r2"]
     assert [bytes(letter["raw"]) for letter in letters(database)] == [b"\x00 not an event \xff"]
     assert reader(redis).pending() == 0
+
+
+def test_a_full_redis_can_still_be_drained(sqlite_database: Database, redis: Redis, hints: Hints) -> None:
+    """It accepts no event before somebody takes some in, so reading and trimming must go on."""
+    intake = streaming(sqlite_database, redis, hints)
+    assert intake.step() == 0
+    publish(redis, *(run(f"r{number}", "x" * 20_000) for number in range(100)))
+    redis.script_flush()
+    used: Any = redis.info("memory")
+    redis.config_set("maxmemory", used["used_memory"] - 300_000)
+    try:
+        with pytest.raises(OutOfMemoryError):
+            publish(redis, run("late"))
+
+        while intake.step():
+            pass
+        StreamReader(redis, RUNS_STREAM).trim()
+
+        assert len(outcomes(sqlite_database)) == 100
+        publish(redis, run("late"))
+    finally:
+        redis.config_set("maxmemory", 0)
 
 
 def test_an_event_on_the_wrong_stream_is_a_dead_letter(

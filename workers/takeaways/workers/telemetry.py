@@ -54,15 +54,13 @@ def configure(
         structlog.contextvars.merge_contextvars,
         _binder(bound),
         structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
-        if as_text
-        else structlog.processors.TimeStamper(fmt="iso", utc=True),
+        *_for_a_person() if as_text else _for_a_machine(),
         _without_values,
+        _without_nothing,
         _short,
     ]
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(colors=terminal, pad_event_to=0)
+        structlog.dev.ConsoleRenderer(colors=terminal, pad_event_to=0, sort_keys=False)
         if as_text
         else structlog.processors.JSONRenderer()
     )
@@ -105,6 +103,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__} ({type(origin).__name__})" if origin is not None else type(error).__name__
 
 
+def _for_a_person() -> list[structlog.typing.Processor]:
+    return [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)]
+
+
+def _for_a_machine() -> list[structlog.typing.Processor]:
+    return [structlog.stdlib.add_logger_name, structlog.processors.TimeStamper(fmt="iso", utc=True)]
+
+
 def _binder(bound: dict[str, str]) -> structlog.typing.Processor:
     def bind(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         return {**bound, **event}
@@ -125,6 +131,12 @@ def _without_values(_logger: Any, _method: str, event: MutableMapping[str, Any])
         if error.__cause__ is not None:
             event["because"] = describe(error.__cause__)
     return event
+
+
+def _without_nothing(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    return {key: value for key, value in event.items() if value is not None}
 
 
 def _short(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

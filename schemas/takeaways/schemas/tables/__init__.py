@@ -122,14 +122,21 @@ agents = Table(
     # timers
     _ms("wake_at_ms"),
     Column("hints", Integer, nullable=False, server_default=text("0")),
-    Column("left_for", String(16), comment="the kind of the pool that the sweep of another one left the agent to"),
+    Column(
+        "left_for", String(16), comment="the kind of the pool that the sweep of another one left the agent to"
+    ),
     _ms("left_until_ms"),
     _ms("not_before_ms"),
     Column("parked_because", Text),
     _ms("extraction_retry_ms"),
     _ms("consolidation_retry_ms"),
     Column("revision", BigInteger, nullable=False, server_default=text("0")),
-    Index("ix_agents_wake_at_ms", "wake_at_ms", postgresql_where=text("wake_at_ms IS NOT NULL"), sqlite_where=text("wake_at_ms IS NOT NULL")),
+    Index(
+        "ix_agents_wake_at_ms",
+        "wake_at_ms",
+        postgresql_where=text("wake_at_ms IS NOT NULL"),
+        sqlite_where=text("wake_at_ms IS NOT NULL"),
+    ),
 )
 
 rooms = Table(
@@ -144,7 +151,11 @@ rooms = Table(
     _ms("last_activity_ms"),
     _id("conversation_id", nullable=True),
     Column("compaction", BigInteger, nullable=False, server_default=text("0")),
-    Column("compaction_counted", BigInteger, comment="the highest number that room.compacted told of this conversation"),
+    Column(
+        "compaction_counted",
+        BigInteger,
+        comment="the highest number that room.compacted told of this conversation",
+    ),
     _id("boundary_message_id", nullable=True),
     Column("summary", Text),
     _ms("summary_at_ms"),
@@ -186,7 +197,13 @@ messages = Table(
     Column("ordinal", BigInteger, nullable=False, server_default=text("0")),
     _ms("said_at_ms", nullable=False),
     Column("offset_minutes", Integer, nullable=False, server_default=text("0")),
-    Column("undated", Boolean, nullable=False, server_default=false(), comment="said_at_ms stands in for its run's end"),
+    Column(
+        "undated",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="said_at_ms stands in for its run's end",
+    ),
     Column("parts", JSON, nullable=False),
     _id("read_by", nullable=True),
     _id("quarantine_id", nullable=True),
@@ -198,7 +215,13 @@ messages = Table(
         sqlite_where=text("read_by IS NULL AND quarantine_id IS NULL AND state = 'stored'"),
     ),
     Index("ix_messages_author", "agent_id", "author_id"),
-    Index("ix_messages_undated", "agent_id", "run_id", postgresql_where=text("undated"), sqlite_where=text("undated")),
+    Index(
+        "ix_messages_undated",
+        "agent_id",
+        "run_id",
+        postgresql_where=text("undated"),
+        sqlite_where=text("undated"),
+    ),
 )
 
 candidates = Table(
@@ -214,7 +237,13 @@ candidates = Table(
     Column("text", Text, nullable=False),
     _ms("said_at_ms", nullable=False),
     Column("evidence", JSON, nullable=False),
-    Column("state", String(16), nullable=False, server_default="waiting", comment="waiting, quarantined, withdrawn or its Fate"),
+    Column(
+        "state",
+        String(16),
+        nullable=False,
+        server_default="waiting",
+        comment="waiting, quarantined, withdrawn or its Fate",
+    ),
     Column("reason", Text),
     _id("quarantine_id", nullable=True),
     _id("settled_by", nullable=True),
@@ -365,4 +394,3 @@ erasures = Table(
     Column("account", JSON, nullable=False),
     Index("ix_erasures_open", "done_ms"),
 )
-

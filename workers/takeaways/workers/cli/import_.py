@@ -41,6 +41,7 @@ class Imported:
     not_taken_in: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     flushed: Flushed | None = None
+    learned: dict[str, Any] = field(default_factory=dict)
 
     @property
     def records_lost(self) -> int:
@@ -70,12 +71,13 @@ def import_(
     out = console(stderr=True)
     done = Imported(agent)
     with _server(read_settings()) as settings, _progress(out) as progress:
+        began_ms = _database_now(settings)
         with _timed(done, "publish"):
             _publish(path, done, settings, progress)
         with _timed(done, "take in"):
             _wait_until_taken_in(done, settings, progress, wait)
         with _timed(done, "learn"):
-            _learn(done, settings, progress)
+            _learn(done, settings, progress, began_ms)
     print_json(_as_json(done)) if as_json else _report(done)
     if not done.is_complete:
         raise typer.Exit(Exit.FAILED)
@@ -172,7 +174,45 @@ def _arrived(database: Any, missing: set[str]) -> tuple[set[str], set[str]]:
         return set(taken_in.scalars()), set(dead.scalars())
 
 
-def _learn(done: Imported, settings: Settings, progress: Progress) -> None:
+def _database_now(settings: Settings) -> int:
+    from takeaways.schemas.database import now_ms
+    from takeaways.workers.bootstrap import migrated_database
+
+    database = migrated_database(settings)
+    try:
+        with database.read() as connection:
+            return now_ms(connection)
+    finally:
+        database.dispose()
+
+
+def _learned(database: Any, agent: str, since_ms: int) -> dict[str, Any]:
+    """What all jobs did since the import began: running workers may have done most of it."""
+    from sqlalchemy import func, select
+
+    from takeaways.schemas.tables import agents, jobs
+
+    sums = {
+        name: func.coalesce(func.sum(jobs.c[name]), 0).label(name)
+        for name in (
+            "messages_read",
+            "candidates_made",
+            "candidates_settled",
+            "input_tokens",
+            "output_tokens",
+        )
+    }
+    with database.read() as connection:
+        done = connection.execute(
+            select(func.count().label("jobs"), *sums.values()).where(
+                jobs.c.agent_id == agent, jobs.c.started_ms >= since_ms
+            )
+        )
+        revision = connection.scalar(select(agents.c.revision).where(agents.c.agent_id == agent))
+        return {**{name: int(value) for name, value in done.mappings().one().items()}, "revision": revision}
+
+
+def _learn(done: Imported, settings: Settings, progress: Progress, began_ms: int) -> None:
     """Flush the agent; the bar follows the messages that are still unread."""
     import threading
 
@@ -197,6 +237,7 @@ def _learn(done: Imported, settings: Settings, progress: Progress) -> None:
     follower.start()
     try:
         done.flushed = flush(services, [done.agent])[0]
+        done.learned = _learned(services.database, done.agent, began_ms)
     finally:
         finished.set()
         follower.join()
@@ -245,8 +286,13 @@ def _report(done: Imported) -> None:
         out.print(f"{count(done.records_lost, 'record')} could not be read")
     if done.dead_letters:
         out.print(f"{count(done.dead_letters, 'dead letter')}: see `takeaways dead-letters list`")
-    if done.flushed is not None:
-        out.print(plain(describe(done.flushed)))
+    learned = done.learned
+    out.print(
+        f"{count(learned['messages_read'], 'message')} read, {count(learned['candidates_made'], 'candidate')} "
+        f"found, {learned['candidates_settled']:,} settled; the memory is at revision {learned['revision']}"
+    )
+    if done.flushed is not None and (done.flushed.unread or done.flushed.waiting):
+        out.print(plain(describe(done.flushed)), style="yellow")
     out.print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in done.seconds.items()), style="dim")
     out.print(plain(f"See it: takeaways memory show {done.agent}"), style="dim")
 
@@ -265,6 +311,7 @@ def _as_json(done: Imported) -> dict[str, Any]:
         "dead_letters": done.dead_letters,
         "records_lost": done.records_lost,
         "problems": [asdict(problem) for problem in done.problems],
-        "learned": flushed_as_json(done.flushed) if done.flushed is not None else None,
+        "learned": done.learned,
+        "flushed": flushed_as_json(done.flushed) if done.flushed is not None else None,
         "seconds": done.seconds,
     }

@@ -49,16 +49,15 @@ def take_in(
     entries: Sequence[Entry],
     *,
     policy: Policy,
-    boot_id: str | None = None,
     lock_timeout_ms: int = LOCK_TIMEOUT_MS,
 ) -> TakenIn:
     """Take in entries in the order of their stream. Afterwards `done` may be acknowledged, `left` not.
 
-    `boot_id` is the current boot; None takes the one in the database, which another process may have changed.
+    The boot that counts is the one in the database: another process may have begun it.
     Raises SQLAlchemy's error when the database has trouble; what was committed before it comes again and is
     then a duplicate.
     """
-    intake = _Intake(database, policy, boot_id, lock_timeout_ms)
+    intake = _Intake(database, policy, lock_timeout_ms)
     total = TakenIn()
     for batch in _around_deletions(entries):
         total = intake.take(batch, total)
@@ -84,7 +83,6 @@ def _around_deletions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 class _Intake:
     database: Database
     policy: Policy
-    boot_id: str | None
     lock_timeout_ms: int
 
     def take(self, batch: Sequence[Entry], so_far: TakenIn) -> TakenIn:
@@ -152,7 +150,7 @@ class _Intake:
 
     def _transact(self, connection: Connection, batch: Sequence[Entry]) -> TakenIn:
         now_ms, boot_id = now_and_boot(connection)
-        now = _Now(connection, now_ms, boot_id if self.boot_id is None else self.boot_id)
+        now = _Now(connection, now_ms, boot_id)
         first, letters, repeats = _sorted_out(batch)
         new, hashes = store.add_event_ids(connection, first, now_ms)
         outcomes = Counter(repeats)

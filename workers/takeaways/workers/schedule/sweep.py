@@ -62,7 +62,6 @@ def sweep_once(
     hints: Hinting,
     *,
     policy: Policy,
-    boot_id: str | None = None,
     kinds: Collection[Kind],
     limit: int = LIMIT,
     queue_length: Callable[[Kind], int] = lambda kind: 0,
@@ -71,8 +70,7 @@ def sweep_once(
     """Look at agents that are due to be looked at, at most `limit`, and hint those due for `kinds`.
 
     A kind whose queue is as long as `queue_cap` gets no more. An agent due for another kind is left to the
-    pool of that kind: its timer stays, and this pool then passes over it for half a minute. `boot_id` None
-    takes the current boot from the database.
+    pool of that kind: its timer stays, and this pool then passes over it for half a minute.
     """
     full = tuple(kind for kind in kinds if queue_length(kind) >= queue_cap)
     wanted = frozenset(kinds) - frozenset(full)
@@ -85,11 +83,11 @@ def sweep_once(
     with database.write() as connection:
         found = connection.execute(_due(connection, wanted, limit).with_for_update(skip_locked=True))
         due = found.mappings().all()
-        now_ms, boot = now_and_boot(connection)
+        now_ms, boot_id = now_and_boot(connection)
         clock = lease_clock(connection) if due else (0, "")
         looks = []
         for row in due:
-            state = AgentState.of(dict(row), boot_id=boot if boot_id is None else boot_id, lease_clock=clock)
+            state = AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock)
             looks.append(_look(row, decide(state, policy, now_ms), wanted, policy, now_ms))
         _write(connection, looks)
     for look in looks:

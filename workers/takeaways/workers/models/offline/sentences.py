@@ -20,10 +20,11 @@ _NOT_PROSE: Final = regex.compile(
     r"|\s*(?:import|from|def|class|return|if|for|while|const|let|var)\b.*[=(:{;]\s*$"
 )
 _MARKUP_START: Final = regex.compile(r"<([a-z][a-z0-9_-]*)(?:\s[^>]*)?>")
+# Possessive, and begun only where a run begins: a line of ten thousand dots is read once, not from every dot.
 _END: Final = regex.compile(
-    r"[.!?…]+[\"'”’)\]*_]*(?:\p{Extended_Pictographic}|\ufe0f)*\s+(?=[^\p{Ll}\s])"
-    r"|[!?]+(?=[A-Z\p{Extended_Pictographic}])|[。！？｡]+[」』”）]*|[।॥؟۔]+\s*"
-    r"|(?:\s*\p{Extended_Pictographic}\ufe0f?)+\s+"
+    r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+[\p{Extended_Pictographic}\ufe0f]*+\s++(?=[^\p{Ll}\s])"
+    r"|(?<![!?])[!?]++(?=[A-Z\p{Extended_Pictographic}])|[。！？｡]+[」』”）]*|[।॥؟۔]+\s*"
+    r"|(?<!\p{Extended_Pictographic})\p{Extended_Pictographic}[\p{Extended_Pictographic}\ufe0f\s]*+(?<=\s)"
 )
 _ABBREVIATION: Final = regex.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|mr|mrs|ms|dr|prof|st|nr|approx|inc|ltd|jr|sr|fig|z\.b|d\.h|bzw|usw|ca)\."
