@@ -7,21 +7,18 @@ repository is used, and where that is absent too the tests skip.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from takeaways.schemas.events import decode, encode
 from takeaways.workers.importing import ImportedRoom, Problem, conversation_files, events_of, read
+from tests.data import DATA, needs_data
 
-DATA = Path(os.environ.get("TAKEAWAYS_DATA") or Path(__file__).parents[3] / "shared" / "data")
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no conversations at {DATA}; set TAKEAWAYS_DATA")
+pytestmark = needs_data
 
 
 def imported(path: Path) -> tuple[list[ImportedRoom], list[Problem]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +25,8 @@ from takeaways.schemas.transcripts import (
     size_bytes,
 )
 from tests import cases
+from tests.data import DATA, NO_DATA
 
-DATA = Path(os.environ.get("TAKEAWAYS_DATA") or Path(__file__).parents[3] / "shared" / "data")
 PNG = "iVBORw0KGgo" * 40
 LINK = "https://a.example/cat.png"
 PICTURE = Attachment(kind="image", media_type="image/png", size_bytes=330)
@@ -461,7 +459,7 @@ def test_a_message_that_a_producer_cut_keeps_its_mark() -> None:
 
 def real_messages() -> list[dict[str, Any]]:
     if not DATA.is_dir():
-        pytest.skip(f"the real conversations are not here: {DATA} (set TAKEAWAYS_DATA to their folder)")
+        pytest.skip(NO_DATA)
     found = [m for task in json.loads((DATA / "tau-airline/trial-0.json").read_text()) for m in task["traj"]]
     for file in sorted((DATA / "swe-agent").glob("*.traj")):
         found += json.loads(file.read_text())["history"]
