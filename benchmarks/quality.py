@@ -88,7 +88,9 @@ def of_memory(name: str, known: Sequence[tuple[Conversation, Learned]], size_tok
     """Trim the memory as a consolidation would, to this size of the whole MEMORY.md; score what is left."""
     found: list[Score] = []
     for conversation, learned in known:
-        fitted = fit(learned.memory, size_tokens, lambda memory: tokens(memory_md(memory)), learned.newest_ms).memory
+        fitted = fit(
+            learned.memory, size_tokens, lambda memory: tokens(memory_md(memory)), learned.newest_ms
+        ).memory
         found += scores(learned.lines(fitted), conversation.questions)
         if (taken := tokens(memory_md(fitted))) > size_tokens:
             raise AssertionError(f"{conversation.name}: MEMORY.md takes {taken} of {size_tokens} tokens")

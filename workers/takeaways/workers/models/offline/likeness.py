@@ -81,6 +81,11 @@ class Said:
     turned_from: frozenset[str]
     changes: bool
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The words to find it by: the specific ones, where it has any."""
+        return self.order or tuple(sorted(self.words))
+
 
 @lru_cache(maxsize=20_000)
 def said(kind: Lesson, text: str, title: str) -> Said:

@@ -137,23 +137,23 @@ class _Desk:
         self._index(row)
 
     def _index(self, row: _Row) -> None:
-        for word in row.facts.words:
+        for word in row.facts.keys:
             self._by_word.setdefault(word, {})[id(row)] = row
 
     def _near(self, facts: Said) -> list[_Row]:
-        """The rows that share words with it, in the words of the same person; most shared words first."""
+        """The rows that share telling words with it, of the same person; most shared words first."""
         shared: dict[int, int] = {}
         rows: dict[int, _Row] = {}
-        for word in facts.words:
+        for word in facts.keys:
             for key, row in self._by_word.get(word, {}).items():
-                if word in row.facts.words:
+                if word in row.facts.keys and row.facts.owner == facts.owner:
                     shared[key] = shared.get(key, 0) + 1
                     rows[key] = row
         order = {key: at for at, key in enumerate(rows)}
         ranked = sorted(
             rows, key=lambda key: (-shared[key], rows[key].said_at_ms, rows[key].text, order[key])
         )
-        return [rows[key] for key in ranked if rows[key].facts.owner == facts.owner]
+        return [rows[key] for key in ranked]
 
     def _alike(self, candidate: OfferedCandidate, facts: Said, row: _Row) -> bool:
         agree = facts.numbers == row.facts.numbers and facts.negated == row.facts.negated
