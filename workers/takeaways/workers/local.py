@@ -31,10 +31,19 @@ class LocalServer:
     """Start it with `with`, or `start` and `stop`. `settings` are then those that reach it.
 
     Its data lies in `settings.home`. The pools write to `logs`, a file each, or to this process's stderr.
+    With `only_intake` it takes events in, and leaves the jobs to whoever started it.
     """
 
-    def __init__(self, settings: Settings, *, port: int | None = None, logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        port: int | None = None,
+        logs: Path | None = None,
+        only_intake: bool = False,
+    ) -> None:
         self.settings = settings
+        self._command = ("intake",) if only_intake else ("worker", "--migrated")
         self._logs = logs
         self._redis = EmbeddedServer(settings.home / "valkey", port=port)
         self._pools: dict[Kind, subprocess.Popen[bytes]] = {}
@@ -89,7 +98,7 @@ class LocalServer:
         return None if self._redis.is_running else "Valkey ended"
 
     def _start_pool(self, kind: Kind) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-m", "takeaways.workers.cli", "worker", kind.value, "--migrated"]
+        argv = [sys.executable, "-m", "takeaways.workers.cli", *self._command, kind.value]
         with ExitStack() as opened:
             output = None
             if self._logs is not None:

@@ -54,7 +54,7 @@ def configure(
         structlog.contextvars.merge_contextvars,
         _binder(bound),
         structlog.stdlib.add_log_level,
-        *_for_a_person() if as_text else _for_a_machine(),
+        *(_for_a_person() if as_text else _for_a_machine()),
         _without_values,
         _without_nothing,
         _short,
@@ -133,9 +133,7 @@ def _without_values(_logger: Any, _method: str, event: MutableMapping[str, Any])
     return event
 
 
-def _without_nothing(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+def _without_nothing(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {key: value for key, value in event.items() if value is not None}
 
 

@@ -96,7 +96,8 @@ def _server(settings: Settings) -> Iterator[Settings]:
 
     with (
         only_one(settings.home) as file,
-        LocalServer(settings, logs=settings.home / "logs") as server,
+        # The jobs are run right here, so that no worker needs to start.
+        LocalServer(settings, logs=settings.home / "logs", only_intake=True) as server,
     ):
         announce(file, server.settings)
         yield server.settings
@@ -149,7 +150,7 @@ def _wait_until_taken_in(done: Imported, settings: Settings, progress: Progress,
     if missing:
         typer.echo(
             f"takeaways: {count(len(missing), 'event')} wait in Redis and nobody takes them in; "
-            "is `takeaways up` or `takeaways worker` running?",
+            f"is `takeaways up` or `takeaways worker` running? Logs may be in {settings.home / 'logs'}",
             err=True,
         )
         raise typer.Exit(Exit.UNAVAILABLE)
