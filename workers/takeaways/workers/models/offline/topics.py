@@ -7,11 +7,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+import regex
+
 from takeaways.schemas.memories import MAX_TITLE
 from takeaways.schemas.text import one_line
 from takeaways.workers.words import stem, telling_words
 
 GENERAL: Final = "General"
+_NAME: Final = regex.compile(r"[^\d_/\\]+")
+"""A title with a number in it is one of many, such as a session or a ticket, and no topic."""
 _OF_A_PERSON: Final = frozenset(
     {"Bookings and travel", "Family and friends", "Home and pets", "Work and career", "Health and sport",
      "Art, music and books", "Community"}
@@ -40,7 +44,7 @@ def topic_of(text: str, room_title: str, person: str = "") -> str:
     subject = subject_of(text, personal=bool(person))
     if person:
         return _fitting(f"{person}: {subject[:1].lower()}{subject[1:]}" if subject else person)
-    return _fitting(subject or room_title or GENERAL)
+    return _fitting(subject or (room_title if _NAME.fullmatch(room_title) else GENERAL))
 
 
 def _fitting(title: str) -> str:

@@ -19,6 +19,7 @@ _INTERJECTION: Final = (
     r"since (?:we|our) last (?:spoke|talked|chatted|met|chat|talk)|fyi|and|but|so|also|plus|however|"
     r"for sure|no way|same here|good question|to be honest|tbh"
 )
+_PLAIN_WORD: Final = regex.compile(r"\p{Ll}+(?:['’]\p{Ll}+)?(?=[\s,;:!?]|$)")
 _CONNECTIVE: Final = regex.compile(r"^(?:but|and|so) (?=\p{L})", regex.IGNORECASE)
 _FILLER: Final = regex.compile(
     r"\b(?:really|very|super|totally|definitely|actually|absolutely|truly|kinda|kind of|sort of|basically|"
@@ -102,5 +103,6 @@ def _ended(text: str) -> str:
 
 
 def _capital(text: str) -> str:
-    first = text.split(" ", 1)[0]
-    return text if not first.isalpha() else text[:1].upper() + text[1:]
+    """With a capital where a word begins it, and not a name such as `redis.conf` or `iOS`."""
+    word = _PLAIN_WORD.match(text)
+    return text[:1].upper() + text[1:] if word else text
