@@ -38,11 +38,7 @@ _VIRAMA: Final = 9  # the combining class of signs that join two consonants into
 
 def mend(text: str) -> str:
     """Return `text` as every store and wire can hold it. Idempotent; good text is returned as it is."""
-    if text.isascii():
-        good = not text.encode("ascii").translate(None, _PLAIN_ASCII)
-    else:
-        good = _SUSPECT.search(text) is None
-    if not good:
+    if text.encode("ascii").translate(None, _PLAIN_ASCII) if text.isascii() else _SUSPECT.search(text):
         text = _PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), text)
         text = _UNSTORABLE.sub(REPLACEMENT, _LINE_BREAKS.sub("\n", text))
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)

@@ -6,6 +6,7 @@ BINARY on SQLite. Counters only grow; what a job has served is a second column b
 
 from __future__ import annotations
 
+from sqlalchemy import JSON as _JSON
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -21,7 +22,6 @@ from sqlalchemy import (
     false,
     text,
 )
-from sqlalchemy import JSON as _JSON
 from sqlalchemy.dialects.postgresql import JSONB
 
 __all__ = [

@@ -36,7 +36,7 @@ class Policy:
     def hint_wait_ms(self, hints: int) -> int:
         """How long after the `hints`-th unanswered hint somebody looks again: doubling, capped."""
         return round(
-            min(self.hint_again_seconds * 2 ** max(hints - 1, 0), self.hint_again_max_seconds) * 1000
+            min(self.hint_again_seconds * 2.0 ** max(hints - 1, 0), self.hint_again_max_seconds) * 1000
         )
 
     @property
