@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from takeaways.schemas.errors import BadInput
@@ -281,6 +281,7 @@ _JSON = st.recursive(
 
 
 @given(values=st.lists(_JSON, max_size=6), as_lines=st.booleans())
+@example(values=[{"conversation_list": []}], as_lines=False)
 @settings(deadline=None, max_examples=300)
 def test_no_json_at_all_makes_the_reader_fail(
     tmp_path_factory: pytest.TempPathFactory, values: list[object], as_lines: bool

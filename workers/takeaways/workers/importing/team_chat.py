@@ -24,7 +24,8 @@ def fits(value: Any) -> bool:
 
 
 def fits_file(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("conversation_list"), list)
+    said = value.get("conversation_list") if isinstance(value, dict) else None
+    return isinstance(said, list) and bool(said)
 
 
 def rooms(records: Iterator[Record], context: Context) -> Iterator[Draft]:
