@@ -164,7 +164,11 @@ def _sqlite(url: URL) -> Engine:
         raise Misconfigured(
             f"{folder} is on {kind}: SQLite's locks are not safe on a network file system; use PostgreSQL"
         )
-    engine = create_engine(url, connect_args={"timeout": SQLITE_TIMEOUT_SECONDS, "check_same_thread": False})
+    engine = create_engine(
+        url,
+        connect_args={"timeout": SQLITE_TIMEOUT_SECONDS, "check_same_thread": False},
+        hide_parameters=True,  # an error would quote what people said
+    )
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
@@ -192,6 +196,7 @@ def _postgresql(url: URL, pool_size: int, statement_timeout_seconds: float) -> E
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
+        hide_parameters=True,
         # Behind PgBouncer in transaction mode a prepared statement may meet another server.
         connect_args={"prepare_threshold": None, "connect_timeout": 10},
     )

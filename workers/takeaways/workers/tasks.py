@@ -43,6 +43,10 @@ class WorkerApp(Celery):
         return worker_app, (self.settings,)
 
 
+class JobFailed(RuntimeError):
+    """What nobody expected went wrong in a job; the log has the lines that it passed."""
+
+
 def worker_app(settings: Settings | None = None) -> Celery:
     """The app with its tasks and the steps of a worker's life. Connects to nothing yet."""
     settings = settings or Settings.from_env()
@@ -119,7 +123,12 @@ def _register(app: Celery, runtime: Runtime, kind: Kind) -> None:
             except (OperationalError, OSError):
                 log.debug("a phase could not be sent", phase=name)
 
-        result = run_job(kind, agent_id, runtime.services(), phase=phase)
+        try:
+            result = run_job(kind, agent_id, runtime.services(), phase=phase)
+        except Exception as error:
+            # Celery prints an error with its text, and sends it to Flower: only what may be shown gets there.
+            log.exception("a job failed", agent_id=agent_id, kind=kind)
+            raise JobFailed(telemetry.describe(error)) from None
         return {name: value for name, value in asdict(result).items() if value not in (None, 0)}
 
 

@@ -1,0 +1,98 @@
+"""What a task tells Flower: its phases while it works, and an ending in words that holds no message text."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.events import EventReceiver
+
+from takeaways.schemas.database import Database
+from takeaways.schemas.queues import TASK_OF_KIND, Kind
+from takeaways.workers.hints import celery_publisher
+from takeaways.workers.settings import Settings
+from takeaways.workers.tasks import JobFailed, Runtime, worker_app
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def settings(sqlite_database: Database, redis_url: str, tmp_path: Path) -> Settings:
+    return Settings.from_env(home=tmp_path, redis_url=redis_url, database_url=str(sqlite_database.engine.url))
+
+
+def test_a_hint_for_an_unknown_agent_ends_in_words(settings: Settings) -> None:
+    """A late or doubled hint costs nothing and is no error."""
+    app = worker_app(settings)
+    task: Any = app.tasks[TASK_OF_KIND[Kind.EXTRACTION]]
+
+    result = task.apply(kwargs={"agent_id": "nobody"}).result
+
+    assert result == {"outcome": "nothing_due", "detail": "this agent was never heard of"}
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_a_failure_shows_no_text_of_what_failed(settings: Settings, sqlite_database: Database) -> None:
+    """The error of a statement quotes its parameters, which may be what somebody said."""
+    app = worker_app(settings)
+    task: Any = app.tasks[TASK_OF_KIND[Kind.EXTRACTION]]
+    with sqlite_database.write() as connection:
+        connection.exec_driver_sql("DROP TABLE jobs")
+        connection.exec_driver_sql("DROP TABLE agents")
+
+    failed = task.apply(kwargs={"agent_id": "my diary"})
+
+    assert isinstance(failed.result, JobFailed)
+    assert str(failed.result) == "OperationalError (OperationalError)"
+    assert "diary" not in failed.traceback
+
+
+def test_services_are_made_once_however_many_jobs_come_first(settings: Settings) -> None:
+    """Twenty threads that begin at once share one engine and one model."""
+    app = worker_app(settings)
+    runtime = Runtime(settings, app)
+    found: list[object] = []
+
+    threads = [threading.Thread(target=lambda: found.append(runtime.services())) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(set(map(id, found))) == 1
+    assert len({id(services.model) for services in found}) == 1  # type: ignore[attr-defined]
+    runtime.close()
+    runtime.close()
+
+
+def test_a_hint_carries_an_id_and_reads_well(settings: Settings) -> None:
+    """Flower shows agent and reason; the task's name, which becomes a metric's label, has neither."""
+    app = worker_app(settings)
+    seen: list[dict[str, Any]] = []
+    with app.connection_for_read() as connection:
+        receiver = EventReceiver(connection, handlers={"task-sent": seen.append}, app=app)
+        stop = threading.Event()
+
+        def listen() -> None:
+            while not stop.is_set():
+                try:
+                    receiver.capture(limit=1, timeout=0.5, wakeup=False)
+                except TimeoutError:
+                    continue
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        publish = celery_publisher(app)
+
+        def sent() -> bool:
+            publish(Kind.EXTRACTION, "acme/scout", "runs")
+            return bool(seen)
+
+        wait_until(sent)
+        stop.set()
+        listener.join()
+
+    assert seen[0]["name"] == "takeaways.extract"
+    assert seen[0]["kwargs"] == "agent=acme/scout reason=runs"
