@@ -256,7 +256,10 @@ def _show(out: Console, told: Told, story: Story, seconds: float) -> None:
     for fact in told.facts:
         mark = "[green]✔[/]" if fact["is_so"] else "[red]✘[/]"
         out.print(f"  {mark} {fact['should_be']:<17}", plain(f"{fact['fact']} (from {fact['from']})"))
-    out.print(f"\nAll in {seconds:.1f} s. Everything is kept in", plain(str(told.home)))
+    out.print(
+        f"\nAll in {seconds:.1f} s. The agent's workspace has the memory as files:", plain(str(told.folder))
+    )
+    out.print("Everything is kept in", plain(str(told.home)))
     out.print(plain(f"Look around: TAKEAWAYS_HOME={told.home} takeaways jobs"), style="dim")
     out.print("Next: `takeaways up` starts a server that stays.", style="dim")
 
