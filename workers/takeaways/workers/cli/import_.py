@@ -273,7 +273,7 @@ def _report(done: Imported) -> None:
 
     complaints = console(stderr=True)
     for problem in done.problems[:PROBLEMS_SHOWN]:
-        complaints.print(plain(str(problem)), style="yellow" if problem.lost else "dim")
+        complaints.print(plain(str(problem)), style="yellow" if problem.lost else "dim", soft_wrap=True)
     if (more := len(done.problems) - PROBLEMS_SHOWN) > 0:
         complaints.print(f"… and {more:,} more of these; --json lists them all", style="yellow")
     out = console()
