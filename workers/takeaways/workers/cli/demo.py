@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -260,6 +262,11 @@ def _show(out: Console, told: Told, story: Story, seconds: float) -> None:
         f"\nAll in {seconds:.1f} s. The agent's workspace has the memory as files:", plain(str(told.folder))
     )
     out.print("Everything is kept in", plain(str(told.home)))
+    if shutil.which("takeaways") is None:
+        folder = Path(sys.argv[0]).parent
+        out.print(
+            plain(f"The command itself: source {folder / 'activate'} puts it on your path."), style="dim"
+        )
     out.print(plain(f"Look around: TAKEAWAYS_HOME={told.home} takeaways jobs"), style="dim")
     out.print("Next: `takeaways up` starts a server that stays.", style="dim")
 
