@@ -17,6 +17,7 @@ from takeaways.workers.models.requests import (
     OfferedCandidate,
     OfferedLine,
     OfferedSection,
+    Repair,
 )
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +31,8 @@ FRAME: Final = (
 def render(request: ConsolidationRequest) -> str:
     """The request as the text that a language model is sent and that tokens are counted on.
 
-    It is the sum of `FRAME`, `section_text` for each section and `candidate_text` for each candidate.
+    It is the sum of `FRAME`, `section_text` for each section, `candidate_text` for each candidate and
+    `repair_text` where it is asked again.
     """
     return "".join(_pieces(request))
 
@@ -42,6 +44,18 @@ def _pieces(request: ConsolidationRequest) -> Iterator[str]:
     yield between
     yield from map(candidate_text, request.candidates)
     yield closing
+    if request.repair is not None:
+        yield repair_text(request.repair)
+
+
+def repair_text(repair: Repair) -> str:
+    """The complaints about the answer before, and that answer where there is room for it."""
+    before = f"=== your answer before ===\n{repair.answer.model_dump_json()}\n" if repair.answer else ""
+    wrong = "".join(f"- {one_line(complaint)}\n" for complaint in repair.complaints)
+    return (
+        f"{before}=== what is wrong with it ===\n{wrong}=== end ===\n"
+        "Nothing of it was applied. Answer again, whole, with this put right.\n"
+    )
 
 
 def section_text(section: OfferedSection) -> str:

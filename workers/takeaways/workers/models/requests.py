@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from takeaways.schemas.events import Author
 from takeaways.schemas.memories import Lesson
+from takeaways.workers.models.answers import ConsolidationAnswer
 
 
 class Source(StrEnum):
@@ -93,8 +94,20 @@ class OfferedCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """What was wrong with the answer to the same request, one sentence a rule. `answer` is None for want of room."""
+
+    complaints: tuple[str, ...]
+    answer: ConsolidationAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConsolidationRequest:
-    """The memory as it is, and the candidates to merge, in the order in which they were said."""
+    """The memory as it is, and the candidates to merge, in the order in which they were said.
+
+    With `repair` it is asked a second time, and the whole answer is wanted anew.
+    """
 
     sections: tuple[OfferedSection, ...]
     candidates: tuple[OfferedCandidate, ...]
+    repair: Repair | None = None
