@@ -16,7 +16,7 @@ up: install-run ## The same pipeline as a server that stays: Redis, both pools, 
 	@$(BIN)/takeaways up
 
 test: check ## All checks, then all tests with coverage
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations 10 --cov --cov-report term --cov-report xml:build/coverage.xml
+	@$(BIN)/pytest -n $(WORKERS) --dist loadscope --durations 10 --cov --cov-report term --cov-report xml:build/coverage.xml
 
 check: install ## Lint, format, types, import rules
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ from takeaways.workers.schedule.policy import Policy
 
 PREFIX: Final = "TAKEAWAYS_"
 # Read by the tests and the benchmarks, not by the program.
-_KNOWN_ELSEWHERE: Final = frozenset({"TAKEAWAYS_DATA"})
+_KNOWN_ELSEWHERE: Final = frozenset({"TAKEAWAYS_CASES", "TAKEAWAYS_DATA"})
 _DEFAULT_POLICY: Final = Policy()
 
 Seconds = Annotated[float, Field(gt=0, le=366 * 24 * 3600.0)]
