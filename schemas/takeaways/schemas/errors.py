@@ -6,8 +6,10 @@ TakeawaysError
 │   ├── UnreadableMessage   an event that goes to the dead letters, whole
 │   ├── EditRefused         a model's answer that breaks a rule of the memory
 │   ├── ModelRefused        the model declined; the segment is set aside
-│   ├── AnswerUnreadable    an answer that is cut, empty or not of our schema
-│   ├── TooLong             the model says that the step does not fit its window
+│   ├── ModelRejected       the provider calls the request invalid; it counts as an attempt
+│   ├── AnswerUnreadable    an answer that is empty or not of our schema; it counts as an attempt
+│   │   └── AnswerCut       an answer that reached the output limit; a smaller step may do
+│   ├── TooLong             the step does not fit the model's window; a smaller one may
 │   ├── Misconfigured       settings or environment that cannot work
 │   └── FencedOff           this worker lost its lease; its result is void
 └── Transient               try again later
@@ -15,11 +17,18 @@ TakeawaysError
     ├── StoreUnavailable    the database did not answer
     ├── CallAborted         the call was called off: lease lost, or the worker shuts down
     └── ModelUnavailable    the model did not answer; `retry_after_seconds` says when to ask again
+        ├── ModelOverloaded rate limit or overload: nobody asks this model before then
+        ├── ModelFailed     a fault of the server or the network: back off
+        └── ModelParked     a person has to act (key, permission, model name, spend limit)
+
+Whatever a model raises is also `FromModel`: it carries what the calls had cost by then.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from takeaways.schemas.usage import NO_USAGE, Usage
 
 
 class TakeawaysError(Exception):
@@ -70,7 +79,19 @@ class EditRefused(Permanent):
         self.complaints = complaints
 
 
-class ModelRefused(Permanent):
+class FromModel(TakeawaysError):
+    """What the call of a model ended with.
+
+    `spent` is what the requests behind the call had cost by then, `request_id` the provider's name for the
+    last of them, `stop_reason` its word for how that one stopped. All are set where the error is made.
+    """
+
+    spent: Usage = NO_USAGE
+    request_id: str = ""
+    stop_reason: str = ""
+
+
+class ModelRefused(FromModel, Permanent):
     """The model declined to answer. `category` is the provider's word for why, where it gave one."""
 
     def __init__(self, category: str = "") -> None:
@@ -78,12 +99,20 @@ class ModelRefused(Permanent):
         self.category = category
 
 
-class AnswerUnreadable(Permanent):
-    """The answer was cut, empty or not of our schema. The text says how, without quoting it."""
+class ModelRejected(FromModel, Permanent):
+    """The provider calls the request invalid. The same request will be rejected again."""
 
 
-class TooLong(Permanent):
-    """The model says that the step does not fit. `limit_tokens` is what it takes, where it said so."""
+class AnswerUnreadable(FromModel, Permanent):
+    """The answer was empty or not of our schema. The text says how, without quoting it."""
+
+
+class AnswerCut(AnswerUnreadable):
+    """The answer reached the output limit, also when it was given a larger one. Nothing of it is used."""
+
+
+class TooLong(FromModel, Permanent):
+    """The step does not fit the model's window. `limit_tokens` is what it takes, where that is known."""
 
     def __init__(self, message: str, limit_tokens: int | None = None) -> None:
         super().__init__(message)
@@ -113,13 +142,44 @@ class StoreUnavailable(Transient):
     """The database did not answer."""
 
 
-class CallAborted(Transient):
+class CallAborted(FromModel, Transient):
     """The call was called off by its abort flag. Nothing was answered."""
 
 
-class ModelUnavailable(Transient):
-    """The model did not answer. `retry_after_seconds` is the earliest sensible next try."""
+class ModelUnavailable(FromModel, Transient):
+    """The model did not answer. `retry_after_seconds` is the earliest sensible next try.
 
-    def __init__(self, message: str, retry_after_seconds: float = 15.0) -> None:
+    `model` is the name of the model that it is about, where one is known.
+    """
+
+    def __init__(self, message: str, retry_after_seconds: float = 15.0, *, model: str = "") -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.model = model
+
+
+class ModelOverloaded(ModelUnavailable):
+    """A rate limit or an overload. Nobody should ask `model` before `retry_after_seconds` have passed."""
+
+
+class ModelFailed(ModelUnavailable):
+    """A fault of the server or of the network, or no answer within the deadline."""
+
+
+class ParkedBecause(StrEnum):
+    """What a person has to put right before a model answers again."""
+
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    UNKNOWN_MODEL = "unknown_model"
+    SPEND_LIMIT = "spend_limit"
+
+
+class ModelParked(ModelUnavailable):
+    """`model` answers nobody until a person acts. `retry_after_seconds` is when to see whether somebody has."""
+
+    def __init__(
+        self, reason: ParkedBecause, message: str, retry_after_seconds: float = 300.0, *, model: str = ""
+    ) -> None:
+        super().__init__(message, retry_after_seconds, model=model)
+        self.reason = reason

@@ -1,7 +1,24 @@
 """`MemoryModel`, the one seam between the pipeline and whatever reads the transcripts.
 
-Raises: `ModelUnavailable` (ask again later), `CallAborted`, `ModelRefused`, `AnswerUnreadable`, `TooLong`. An
-answer that is cut, empty or refused is never returned as if it were one.
+How a call can end, and what the pipeline does then:
+
+| ending | means | the pipeline |
+| --- | --- | --- |
+| `Answered` | a whole answer of our schema | checks it against what was asked, and commits |
+| `ModelOverloaded` | rate limit, overload | gives the lease back, lets no worker ask `model` before then; no attempt |
+| `ModelParked` | key, permission, model name, spend limit | parks the jobs that need `model`, one status; no attempt |
+| `ModelFailed` | 5xx, network, deadline | gives the lease back, backs off with jitter; no attempt |
+| `CallAborted` | the abort flag was set | ends the job; no attempt |
+| `TooLong` | the step does not fit | halves the step and asks again at once |
+| `AnswerCut` | cut, also with the larger output limit | halves the step and asks again at once |
+| `ModelRefused` | the model declined | sets the segment aside with the reason; the rest goes on |
+| `AnswerUnreadable` | empty or not of our schema, also after a repair turn | counts an attempt |
+| `ModelRejected` | the provider calls the request invalid | counts an attempt |
+
+`ModelOverloaded`, `ModelParked` and `ModelFailed` are `ModelUnavailable`, `AnswerCut` is `AnswerUnreadable`;
+all are `FromModel` and say in `spent` what the call cost. An answer that is cut, empty or refused is never
+returned as if it were one. A model repairs and retries within one call at most once for each cause, and never
+waits: waiting is the pipeline's, without the lease.
 """
 
 from __future__ import annotations
@@ -11,32 +28,32 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from takeaways.schemas.queues import Kind
+from takeaways.schemas.usage import Usage
 from takeaways.workers.models.answers import ConsolidationAnswer, ExtractionAnswer
 from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of the calls behind one answer. `input_tokens` includes the cached ones."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    calls: int = 1
+__all__ = ["Answered", "Call", "MemoryModel", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T]):
+    """A whole answer. `request_id` and `stop_reason` are the provider's, of the last request behind it."""
+
     answer: T
     usage: Usage
     model: str
+    request_id: str = ""
+    stop_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The circumstances of one call: how long it may take, and the flag that calls it off (lease lost, shutdown)."""
+    """The circumstances of one call: how long it may take in all, and the flag that calls it off.
+
+    `abort` is set when the lease is lost or the worker shuts down. The request to the provider is then closed.
+    """
 
     timeout_seconds: float = 300.0
     abort: threading.Event = field(default_factory=threading.Event)
@@ -55,15 +72,15 @@ class MemoryModel(Protocol):
 
     @property
     def window(self) -> int:
-        """The context window, in tokens."""
+        """The context window, in tokens. May ask the provider, once; raises `ModelUnavailable` and its kinds."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Never less than the model would count."""
+        """Never less than the model would count. Local and quick: segments are cut with it."""
         ...
 
     def overhead_tokens(self, kind: Kind) -> int:
-        """Tokens of the instructions and the schema that go with every request of this kind."""
+        """Tokens of the instructions and the schema that go with every request of this kind; errs high."""
         ...
 
     def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
