@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
+from takeaways.workers.faults import fault_point
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -89,7 +90,9 @@ class Hints:
         while (taken := self._take()) is not None:
             kind, agent_id, reason = taken
             try:
+                fault_point("before_hint_sent")
                 self._publish(kind, agent_id, reason)
+                fault_point("after_hint_sent")
             except Exception as error:  # whatever the broker's client raises: the sweep hints again
                 if not failing:
                     log.warning(

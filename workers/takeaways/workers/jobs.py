@@ -34,6 +34,7 @@ from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, jobs
 from takeaways.workers.budgets import WindowTooSmall
+from takeaways.workers.faults import fault_point
 from takeaways.workers.leases import Claimed, Heartbeat, Lease, NotClaimed, claim, fenced, release
 from takeaways.workers.models import Call, MemoryModel, Usage
 from takeaways.workers.outcomes import Outcome
@@ -174,6 +175,7 @@ def run_job(
     """
     if services.drain.is_set():
         return JobResult(Outcome.INTERRUPTED, detail="the worker shuts down")
+    fault_point("before_claim")
     job_id = uuid.uuid4().hex
     claimed = claim(
         services.database,
@@ -185,6 +187,7 @@ def run_job(
     )
     if isinstance(claimed, NotClaimed):
         return _not_claimed(claimed)
+    fault_point("after_claim")
     return _run(claimed, services, phase)
 
 
@@ -273,6 +276,7 @@ def _steps(job: Job, work: Work) -> _Ending:
             return _Ending(
                 Outcome.REFUSED_EDITS, str(refused_edits)[:2_000], _back_off_seconds(lease.attempts)
             )
+        fault_point("after_step")
         if services.drain.is_set():
             return _Ending(Outcome.INTERRUPTED)
         if time.monotonic() >= slice_ends:
@@ -292,10 +296,12 @@ def _back_off_seconds(attempts: int) -> float:
 
 
 def _try_to_end(job: Job, work: Work, ending: _Ending) -> JobResult:
+    fault_point("before_release")
     try:
         decision = _end(job, work, ending)
     except FencedOff:
         return _fenced_off(job)
+    fault_point("after_release")
     log.info("ended", outcome=ending.outcome, messages_read=job.tally.messages_read, detail=ending.detail)
     if decision.next is not None and decision.reason is not None:
         job.services.hints.hint(decision.next, job.lease.agent_id, decision.reason)

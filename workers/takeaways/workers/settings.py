@@ -23,8 +23,8 @@ from takeaways.schemas.errors import Misconfigured
 from takeaways.workers.schedule.policy import Policy
 
 PREFIX: Final = "TAKEAWAYS_"
-# Read by the tests and the benchmarks, not by the program.
-_KNOWN_ELSEWHERE: Final = frozenset({"TAKEAWAYS_CASES", "TAKEAWAYS_DATA"})
+# Read before there are settings, or only by tests and benchmarks.
+_KNOWN_ELSEWHERE: Final = frozenset({"TAKEAWAYS_CASES", "TAKEAWAYS_DATA", "TAKEAWAYS_FAULT_AT"})
 _DEFAULT_POLICY: Final = Policy()
 
 Seconds = Annotated[float, Field(gt=0, le=366 * 24 * 3600.0)]

@@ -18,6 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from takeaways.schemas.database import Database
+from takeaways.workers.faults import fault_point
 from takeaways.workers.hints import Hints
 from takeaways.workers.intake.active import active, lock_file
 from takeaways.workers.intake.entries import Entry
@@ -91,10 +92,14 @@ class Streaming:
         if not entries:
             self._rest()
             return 0
+        fault_point("after_read")
         taken = take_in(self._database, entries, policy=self._policy)
+        fault_point("after_commit")
         self._reader.acknowledge(taken.done)
+        fault_point("after_acknowledge")
         for hint in taken.hints:
             self._hints.hint(hint.kind, hint.agent_id, hint.reason)
+        fault_point("after_hint")
         if taken.left:
             self._left.extend(taken.left)
             self._retry_left_at = time.monotonic() + self._options.retry_left_seconds

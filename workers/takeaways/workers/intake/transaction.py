@@ -23,6 +23,7 @@ from takeaways.schemas.database import Database, lease_clock
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted
 from takeaways.workers import deadletters, forgetting
+from takeaways.workers.faults import fault_point
 from takeaways.workers.intake import store
 from takeaways.workers.intake.admission import is_outdated
 from takeaways.workers.intake.entries import Entry
@@ -146,7 +147,9 @@ class _Intake:
 
     def _once(self, batch: Sequence[Entry]) -> TakenIn:
         with self.database.write(lock_timeout_ms=self.lock_timeout_ms) as connection:
-            return self._transact(connection, batch)
+            taken = self._transact(connection, batch)
+            fault_point("before_commit")
+            return taken
 
     def _transact(self, connection: Connection, batch: Sequence[Entry]) -> TakenIn:
         now_ms, boot_id = now_and_boot(connection)

@@ -11,6 +11,7 @@ from sqlalchemy.engine import RowMapping
 from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
+from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.lease import Lease, Pass
 from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, Reason, decide
@@ -97,6 +98,7 @@ def claim(
                 started_ms=at_ms,
             )
         )
+        fault_point("in_claim")
     return Claimed(lease)
 
 

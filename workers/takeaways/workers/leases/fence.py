@@ -10,6 +10,7 @@ from sqlalchemy.engine import RowMapping
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import FencedOff
+from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.claim import LOCK_TIMEOUT_MS, lock
 from takeaways.workers.leases.lease import Lease
 
@@ -31,3 +32,4 @@ def fenced(database: Database, lease: Lease) -> Iterator[tuple[Connection, RowMa
                 f"agent {lease.agent_id!r}: epoch {lease.epoch} is over; its job {lease.job_id} commits nothing"
             )
         yield connection, row
+        fault_point("before_job_commit")

@@ -11,6 +11,7 @@ from sqlalchemy.engine import RowMapping
 from takeaways.schemas.database import lease_clock, now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
+from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.lease import Lease
 from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, decide
@@ -50,4 +51,5 @@ def release(
     values["wake_at_ms"] = at_ms + policy.hint_wait_ms(1) if hinted else decision.wake_at_ms
     values["hints"] = 1 if hinted else 0
     connection.execute(update(agents).where(agents.c.agent_id == lease.agent_id).values(values))
+    fault_point("in_release")
     return decision
