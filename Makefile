@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything runs from .venv, which the targets install first.
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format install install-run migration-check quality schemas lock clean
+.PHONY: help demo up test check format install install-run migration-check quality readme-figures schemas lock clean
 
 BIN := .venv/bin
 # Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
@@ -30,6 +30,9 @@ format: install ## Put imports and layout right
 
 quality: install ## Score what the offline model remembers on LoCoMo (DATA=folder)
 	@$(BIN)/python -m benchmarks.quality $(if $(DATA),--data $(DATA))
+
+readme-figures: install ## Put the figures of the last `make quality` into the README
+	@$(BIN)/python -m benchmarks.readme_figures
 
 schemas: install ## Write the JSON Schemas of the wire from the models
 	@$(BIN)/python -m takeaways.schemas.wire
