@@ -21,6 +21,7 @@ from takeaways.schemas.tables import (
     dead_letters,
     erasures,
     jobs,
+    kept_answers,
     messages,
     note_texts,
     notes,
@@ -52,6 +53,7 @@ def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
         note_texts,
         persons,
         jobs,
+        kept_answers,
         quarantines,
     ):
         connection.execute(delete(table).where(table.c.agent_id == agent_id))
@@ -197,6 +199,8 @@ def _erase(
         )
     ).scalar_one()
     connection.execute(delete(messages).where(messages_where))
+    # Whose words a kept answer repeats cannot be told from outside.
+    connection.execute(delete(kept_answers).where(kept_answers.c.agent_id == agent_id))
     if learned:
         _retire(connection, agent_id, learned, "erased")
         connection.execute(

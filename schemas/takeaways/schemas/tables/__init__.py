@@ -31,6 +31,7 @@ __all__ = [
     "erasures",
     "inbox",
     "jobs",
+    "kept_answers",
     "messages",
     "metadata",
     "note_texts",
@@ -305,6 +306,20 @@ jobs = Table(
     Column("revision", BigInteger),
     UniqueConstraint("agent_id", "epoch"),
     Index("ix_jobs_started", "started_ms"),
+)
+
+kept_answers = Table(
+    "kept_answers",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("kind", String(16), primary_key=True),
+    Column("generation", Integer, nullable=False),
+    Column("prompt_hash", String(64), nullable=False),
+    _id("job_id"),
+    Column("model", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    _ms("kept_at_ms", nullable=False),
+    comment="What a model answered and nobody has committed yet.",
 )
 
 quarantines = Table(

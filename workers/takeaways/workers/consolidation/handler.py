@@ -8,11 +8,11 @@ from sqlalchemy import Connection, update
 from sqlalchemy.engine import RowMapping
 
 from takeaways.recall.store import Revision, load_memory
-from takeaways.schemas.database import assert_no_transaction, now_ms
+from takeaways.schemas.database import now_ms
 from takeaways.schemas.memories import Candidate, Memory
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
-from takeaways.workers import quarantine
+from takeaways.workers import kept_answers, quarantine
 from takeaways.workers.budgets import consolidation_tokens, memory_tokens
 from takeaways.workers.consolidation import store
 from takeaways.workers.consolidation.account import with_trimming
@@ -22,6 +22,7 @@ from takeaways.workers.consolidation.offer import Offer, offer, offered_tokens
 from takeaways.workers.jobs import Job
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
+from takeaways.workers.models import ConsolidationAnswer
 from takeaways.workers.outcomes import Outcome
 
 
@@ -38,10 +39,13 @@ class Consolidation:
         if batch is None:
             return False
         job.phase("consolidating")
-        assert_no_transaction()
-        answered = job.services.model.consolidate(batch.request, job.call)
-        job.tally.spent(answered.usage, answered.model)
-        applied = apply(start.memory, batch.candidates, batch, answered.answer, Guards())
+        applied = kept_answers.asked_once(
+            job,
+            batch.request,
+            lambda: job.services.model.consolidate(batch.request, job.call),
+            lambda answer: apply(start.memory, batch.candidates, batch, answer, Guards()),
+            ConsolidationAnswer,
+        )
         end = self._fit(applied.memory)
         account = with_trimming(
             applied.account, current.memory, end.memory, {**start.reasons(), **end.reasons()}
@@ -106,6 +110,7 @@ class Consolidation:
         agent_id = job.lease.agent_id
         offered: dict[str, Candidate] = {candidate.id: candidate for candidate in batch.candidates}
         with fenced(job.services.database, job.lease) as (connection, row):
+            kept_answers.drop(connection, agent_id, job.lease.kind)
             # An edited message may have taken a line or a candidate away while the model worked: plan again.
             if row["revision"] != current.number or store.still_waiting(connection, agent_id, offered) != set(
                 offered

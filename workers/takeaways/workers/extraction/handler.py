@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import Connection, update
 from sqlalchemy.engine import RowMapping
 
-from takeaways.schemas.database import assert_no_transaction, now_ms
+from takeaways.schemas.database import now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
-from takeaways.workers import quarantine
+from takeaways.workers import kept_answers, quarantine
 from takeaways.workers.budgets import extraction_tokens
 from takeaways.workers.extraction import backlog
 from takeaways.workers.extraction.answer import Accepted, accept
@@ -18,6 +18,7 @@ from takeaways.workers.extraction.segment import Planned, next_request
 from takeaways.workers.jobs import Job
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
+from takeaways.workers.models import ExtractionAnswer
 from takeaways.workers.outcomes import Outcome
 
 
@@ -40,11 +41,15 @@ class Extraction:
         if not planned.request.rooms:  # messages that hold nothing to show
             return Accepted()
         job.phase("extracting")
-        assert_no_transaction()
-        answered = job.services.model.extract(planned.request, job.call)
-        job.tally.spent(answered.usage, answered.model)
+        accepted = kept_answers.asked_once(
+            job,
+            planned.request,
+            lambda: job.services.model.extract(planned.request, job.call),
+            lambda answer: accept(planned.request, answer, job.lease.agent_id),
+            ExtractionAnswer,
+        )
         job.phase("writing")
-        return accept(planned.request, answered.answer, job.lease.agent_id)
+        return accepted
 
     def set_aside(self, why: Outcome, detail: str) -> None:
         """Quarantine the segment that comes next: the same backlog always gives the same plan."""
@@ -100,6 +105,7 @@ class Extraction:
                 if all((candidate.room_id, evidence.message_id) in still for evidence in candidate.evidence)
             ]
             backlog.mark_read(connection, agent_id, still, job.lease.job_id)
+            kept_answers.drop(connection, agent_id, job.lease.kind)
             made = backlog.add_candidates(
                 connection, agent_id, learned, first_place=row["candidates_total"], job_id=job.lease.job_id
             )

@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import STREAM_OF_POOL, Kind
-from takeaways.workers import forgetting
+from takeaways.workers import forgetting, kept_answers
 from takeaways.workers.hints import Hints
 from takeaways.workers.intake.patience import Patience
 from takeaways.workers.intake.reader import StreamReader, connect_reader
@@ -148,6 +148,7 @@ class IntakeProcess:
                     repair_at = time.monotonic() + self._options.repair_seconds
                     forgetting.continue_erasures(self._database)
                     drop_old_event_ids(self._database)
+                    kept_answers.drop_old(self._database)
                 swept = sweep_once(
                     self._database,
                     self._hints,

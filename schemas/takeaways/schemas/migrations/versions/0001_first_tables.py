@@ -185,6 +185,19 @@ def upgrade() -> None:
     )
     op.create_index("ix_jobs_started", "jobs", ["started_ms"], unique=False)
     op.create_table(
+        "kept_answers",
+        sa.Column("agent_id", ID, nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("prompt_hash", sa.String(length=64), nullable=False),
+        sa.Column("job_id", ID, nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("answer", sa.Text(), nullable=False),
+        sa.Column("kept_at_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("agent_id", "kind", name="pk_kept_answers"),
+        comment="What a model answered and nobody has committed yet.",
+    )
+    op.create_table(
         "messages",
         sa.Column("agent_id", ID, nullable=False),
         sa.Column("room_id", ID, nullable=False),
@@ -377,6 +390,7 @@ def downgrade() -> None:
     )
     op.drop_index("ix_messages_author", table_name="messages")
     op.drop_table("messages")
+    op.drop_table("kept_answers")
     op.drop_index("ix_jobs_started", table_name="jobs")
     op.drop_table("jobs")
     op.drop_index("ix_inbox_taken_in", table_name="inbox")
