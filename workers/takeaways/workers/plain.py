@@ -5,6 +5,7 @@ Whatever else Markdown could read into a line is escaped where the memory is sho
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Final
 
 import regex
@@ -14,6 +15,8 @@ from takeaways.schemas.text import one_line
 
 _MARKS: Final = regex.compile(r"(?:(?:[-*+•]|#{1,6}|>)\s+|`{3,}\w*\s*|~{3,}\w*\s*)+")
 
+_BETWEEN_WORDS: Final = regex.compile(r"(?:[\s\p{Pd}_:;,.|/·•]|(?<!\S)#+)+")
+
 
 def plain_line(text: str) -> str:
     return _plain(text, MAX_TEXT)
@@ -21,6 +24,12 @@ def plain_line(text: str) -> str:
 
 def plain_title(text: str) -> str:
     return _plain(text, MAX_TITLE).rstrip("# ")
+
+
+def title_key(title: str) -> str:
+    """What two titles have in common that differ only by case, spaces, dashes or the mark of a tag."""
+    folded = unicodedata.normalize("NFKC", title).casefold()
+    return _BETWEEN_WORDS.sub(" ", folded).strip()
 
 
 def plain_gist(text: str) -> str:

@@ -6,7 +6,8 @@ same lessons make the same memory, whatever the batches in which they were merge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import Field
@@ -55,9 +56,36 @@ class Settled(Frozen):
     reason: str = ""
 
 
+class How(StrEnum):
+    """How a line stopped saying what it said."""
+
+    REPLACED = "replaced"
+    REWORDED = "reworded"
+    REMOVED = "removed"
+    TRIMMED = "trimmed"
+    WITHDRAWN = "withdrawn"
+    BY_HAND = "by_hand"
+
+
+class Retired(Frozen):
+    """What a line said until this revision, and what took its place.
+
+    `by` is the line that stands for it now, which has the same id where it was replaced; `candidates` are
+    those that say otherwise. Both are empty where nothing took its place.
+    """
+
+    line: Line
+    section: str
+    how: How
+    by: str | None = None
+    candidates: tuple[str, ...] = ()
+    reason: str = ""
+
+
 class Account(Frozen):
     changes: tuple[Change, ...] = ()
     settled: tuple[Settled, ...] = ()
+    retired: tuple[Retired, ...] = ()
 
     def fates(self) -> dict[str, tuple[str, str]]:
         """(fate, reason) by candidate id."""
@@ -69,7 +97,7 @@ class Account(Frozen):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote; what others stored beside it is ignored."""
-        return cls.model_validate({key: value[key] for key in ("changes", "settled") if key in value})
+        return cls.model_validate({key: value[key] for key in cls.model_fields if key in value})
 
 
 def replay(memory: Memory, account: Account) -> Memory:
@@ -120,6 +148,62 @@ def _change(before: Section, after: Section, because: Mapping[str, str]) -> Upda
     )
 
 
+def retirements(
+    before: Memory,
+    after: Memory,
+    *,
+    how: Mapping[str, How] | How,
+    reasons: Mapping[str, str] | None = None,
+    instead: Mapping[str, str] | None = None,
+) -> tuple[Retired, ...]:
+    """What each line said that is gone or says something else now.
+
+    `how` is why lines are gone, all or by line id (`REMOVED` where it names none). `instead` names, by line
+    id, the line or candidate that the answer put in its place.
+    """
+    now = {line.id: line for _, line in _lines(after)}
+    resting = {candidate: line for _, line in _lines(after) for candidate in line.candidates}
+    found: list[Retired] = []
+    for section, line in _lines(before):
+        changed = now.get(line.id)
+        if changed is not None:
+            if (changed.text, changed.kind) != (line.text, line.kind):
+                found.append(_changed(section, line, changed, how))
+            continue
+        named = (instead or {}).get(line.id)
+        by = now.get(named or "") or resting.get(named or "")
+        found.append(
+            Retired(
+                line=line,
+                section=section.title,
+                how=how if isinstance(how, How) else how.get(line.id, How.REMOVED),
+                by=by.id if by else None,
+                candidates=by.candidates if by else (named,) if named else (),
+                reason=(reasons or {}).get(line.id, ""),
+            )
+        )
+    return tuple(found)
+
+
+def _changed(section: Section, line: Line, now: Line, how: Mapping[str, How] | How) -> Retired:
+    still_rests = set(line.candidates) <= set(now.candidates)
+    if how is How.BY_HAND:
+        word = How.BY_HAND
+    else:
+        word = How.REWORDED if still_rests else How.REPLACED
+    return Retired(
+        line=line,
+        section=section.title,
+        how=word,
+        by=now.id,
+        candidates=() if still_rests else now.candidates,
+    )
+
+
+def _lines(memory: Memory) -> Iterator[tuple[Section, Line]]:
+    return ((section, line) for section in memory.sections for line in section.lines)
+
+
 def with_trimming(account: Account, before: Memory, after: Memory, dropped: Mapping[str, str]) -> Account:
     """The account of edits that were trimmed afterwards: it leads from `before` to `after` in one go.
 
@@ -131,7 +215,17 @@ def with_trimming(account: Account, before: Memory, after: Memory, dropped: Mapp
             reasons.update((gone.line, gone.reason) for gone in change.gone)
         elif isinstance(change, Deleted):
             reasons[change.section] = change.reason
-    return Account(changes=difference(before, after, reasons), settled=account.settled)
+    edited = {one.line.id: one for one in account.retired}
+    left = {line.id for _, line in _lines(after)}
+    reasons.update((id_, one.reason) for id_, one in edited.items() if one.reason)
+    trimmed = retirements(before, after, how=dict.fromkeys(dropped, How.TRIMMED), reasons=reasons)
+    return Account(
+        changes=difference(before, after, reasons),
+        settled=account.settled,
+        retired=tuple(
+            told if (told := edited.get(one.line.id)) and told.by in {None, *left} else one for one in trimmed
+        ),
+    )
 
 
 def said_in_order(lines: Iterable[Line]) -> tuple[Line, ...]:

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from takeaways.schemas.errors import EditRefused
 from takeaways.schemas.memories import Candidate, Memory, Section
-from takeaways.workers.consolidation.account import Account, difference, gist_of, replay
+from takeaways.workers.consolidation.account import (
+    Account,
+    How,
+    difference,
+    gist_of,
+    replay,
+    retirements,
+)
 from takeaways.workers.consolidation.offer import Offer
 from takeaways.workers.consolidation.review import Desk, Guards, review
 from takeaways.workers.consolidation.revise import revise, settled
@@ -42,8 +49,14 @@ def apply(
     reviewed = review(desk, answer, guards or Guards())
     if reviewed.complaints:
         raise EditRefused(tuple(dict.fromkeys(reviewed.complaints)))
-    changes = difference(memory, revise(desk, reviewed), reviewed.reasons)
-    account = Account(changes=changes, settled=settled(desk, reviewed))
+    after = revise(desk, reviewed)
+    account = Account(
+        changes=difference(memory, after, reviewed.reasons),
+        settled=settled(desk, reviewed),
+        retired=retirements(
+            memory, after, how=How.REMOVED, reasons=reviewed.reasons, instead=reviewed.instead
+        ),
+    )
     return Applied(replay(memory, account), account)
 
 

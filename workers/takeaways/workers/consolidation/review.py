@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from takeaways.schemas.memories import Candidate, Line, Memory, Section
 from takeaways.workers.consolidation.offer import Offer
@@ -23,7 +24,10 @@ from takeaways.workers.models.answers import (
     UpdateSection,
 )
 from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_gist, plain_line, plain_title
+from takeaways.workers.plain import plain_gist, plain_line, plain_title, title_key
+
+
+_LEAST_OF_A_LINE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Reviewed:
     """An answer taken apart. It may be applied when there are no `complaints`.
 
     `drafts` are the sections that it makes or edits. `replaced` and `removed` are by line id, `reasons` by
-    the id of what goes, `account` by candidate label.
+    the id of what goes, `instead` is what takes a removed line's place, by ids, `account` by candidate label.
     """
 
     complaints: list[str] = field(default_factory=list)
@@ -80,6 +84,7 @@ class Reviewed:
     replaced: dict[str, ReplacedLine] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     reasons: dict[str, str] = field(default_factory=dict)
+    instead: dict[str, str] = field(default_factory=dict)
     account: dict[str, Accounted] = field(default_factory=dict)
 
     def outlived(self, line: Line | None) -> bool:
@@ -103,6 +108,7 @@ def review(desk: Desk, answer: ConsolidationAnswer, guards: Guards) -> Reviewed:
             reviewer.delete(edit)
     reviewer.titles()
     reviewer.loss(guards)
+    reviewer.removals(answer.account)
     _Accountant(desk, reviewer.found, _new_lines(answer)).check(answer.account)
     return reviewer.found
 
@@ -147,7 +153,7 @@ class _Reviewer:
         for removed in edit.remove:
             line = self._line(removed.line, section)
             if line is not None:
-                self._remove(line, removed.reason)
+                self._remove(line, removed.reason, removed.by)
 
     def delete(self, edit: DeleteSection) -> None:
         section = self._section(edit.section)
@@ -162,19 +168,25 @@ class _Reviewer:
         left = [
             one for one in self._desk.memory.sections if one.id not in drafted | self.found.reasons.keys()
         ]
-        titles = Counter(section.title.casefold() for section in left)
-        titles.update(draft.title.casefold() for draft in self.found.drafts)
+        titles = Counter(title_key(section.title) for section in left)
+        titles.update(title_key(draft.title) for draft in self.found.drafts)
         for draft in self.found.drafts:
-            if draft.title and titles[draft.title.casefold()] > 1:
+            if draft.title and titles[title_key(draft.title)] > 1:
                 where = f"section {draft.label}" if draft.label else "a new section"
                 self.complain(f"{where}: its title is that of another section")
 
     def loss(self, guards: Guards) -> None:
         """An answer takes little away, and never everything."""
-        gone, total = len(self.found.removed), len(self._desk.lines)
+        total = len(self._desk.lines)
+        outlived = [
+            one for id_, one in self.found.replaced.items() if self.found.outlived(self._desk.lines[id_])
+        ]
+        newer = {label for one in outlived for label in one.candidates}
+        # One candidate may take the place of one line: what it replaces beyond that is loss.
+        gone = len(self.found.removed) + max(0, len(outlived) - len(newer))
         if gone > (most := guards.most_removals(total)):
             self.complain(f"{gone} of {total} lines would be removed at once, at most {most} may be")
-        if total and gone == total and not any(draft.fresh for draft in self.found.drafts):
+        if total and len(self.found.removed) == total and not any(draft.fresh for draft in self.found.drafts):
             self.complain("the memory would be empty")
 
     def _section(self, label: str) -> Section | None:
@@ -218,11 +230,13 @@ class _Reviewer:
                 self.complain(f"{where} would be replaced by something that was said before it")
             if isinstance(line, ReplacedLine) and line.still_rests:
                 kinds.add(before.kind)
+                if len(plain_line(line.text)) < _LEAST_OF_A_LINE * len(before.text):
+                    self.complain(f"{where} still rests on what it said, but most of that would be lost")
         if line.kind.needs_a_person and not any(kind.needs_a_person for kind in kinds):
             self.complain(f"{where}: a {line.kind} rests on nothing that a person asked for")
         return len(self.found.complaints) == known
 
-    def _remove(self, line: Line, reason: str) -> None:
+    def _remove(self, line: Line, reason: str, by: str | None = None) -> None:
         label = self._desk.line_labels[line.id]
         if line.pinned:
             self.complain(f"line {label} is pinned and cannot be removed")
@@ -230,6 +244,37 @@ class _Reviewer:
             self.complain(f"line {label} is removed without a reason")
         self.found.removed.add(line.id)
         self.found.reasons[line.id] = reason
+        if by is not None:
+            self._instead(line, label, by)
+
+    def _instead(self, line: Line, label: str, by: str) -> None:
+        """`by` is said to take the line's place: it is something else, was offered, and said no earlier."""
+        other = self._desk.line(by) or self._desk.candidates.get(by)
+        if other is None:
+            self.complain(f"line {label} is removed for {by!r}, which was not offered")
+        elif other.id == line.id:
+            self.complain(f"line {label} is removed for itself")
+        elif other.said_at_ms < line.said_at_ms:
+            self.complain(f"line {label} is removed for {by}, which was said before it")
+        else:
+            self.found.instead[line.id] = other.id
+
+    def removals(self, account: Iterable[Accounted]) -> None:
+        """Nothing that is known gives way without a word to what was said before it or says the same."""
+        merged = {entry.candidate for entry in account if entry.fate is Fate.MERGED}
+        offered = [(label, one) for label, one in self._desk.candidates.items() if label in merged]
+        for id_ in self.found.removed - self.found.instead.keys():
+            line, label = self._desk.lines[id_], self._desk.line_labels[id_]
+            if older := next((name for name, one in offered if one.said_at_ms < line.said_at_ms), None):
+                self.complain(
+                    f"line {label} is removed while {older}, said before it, is merged: say in `by` what,"
+                    " said no earlier, takes its place, or keep it"
+                )
+        for id_ in self.found.removed:
+            line, label = self._desk.lines[id_], self._desk.line_labels[id_]
+            same = [name for name, one in self._desk.candidates.items() if plain_line(one.text) == line.text]
+            if same and not merged.intersection(same):
+                self.complain(f"line {label} is removed although {same[0]} says the same again")
 
     def _title(self, text: str, where: str) -> str:
         title = plain_title(text)

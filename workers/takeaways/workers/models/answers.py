@@ -64,8 +64,11 @@ class ReplacedLine(NewLine):
 
 
 class RemovedLine(_Answer):
+    """`by` is the line or candidate that says it better or says otherwise, where there is one."""
+
     line: Label
     reason: Reason
+    by: Label | None = None
 
 
 class CreateSection(_Answer):
