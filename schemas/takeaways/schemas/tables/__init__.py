@@ -42,7 +42,13 @@ __all__ = [
     "rooms",
     "runs",
     "section_texts",
+    "standing_note_calls",
+    "standing_note_pins",
+    "standing_note_revisions",
+    "standing_note_turns",
+    "standing_notes",
     "system",
+    "workspaces",
 ]
 
 metadata = MetaData(
@@ -408,4 +414,81 @@ erasures = Table(
     _ms("done_ms"),
     Column("account", JSON, nullable=False),
     Index("ix_erasures_open", "done_ms"),
+)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    _id("workspace_id", primary_key=True),
+    _id("machine"),
+    _id("agent_id"),
+    Column("path", Text, nullable=False),
+    _ms("registered_ms", nullable=False),
+    Column("shown", String(255), comment="what of the agent the folder was last made from"),
+    Column("files_hash", String(64), comment="of the files as they were written; another is an edit by hand"),
+    Column("outcome", String(16)),
+    Column("detail", Text),
+    _ms("checked_ms"),
+    _ms("edited_ms"),
+    Index("ix_workspaces_machine", "machine"),
+    Index("ix_workspaces_agent", "agent_id"),
+)
+
+standing_notes = Table(
+    "standing_notes",
+    metadata,
+    Column("target", String(16), primary_key=True, comment="memory: of an agent; user: of a person"),
+    _id("owner_id", primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("entries", JSON, nullable=False),
+    _ms("updated_ms", nullable=False),
+)
+
+standing_note_revisions = Table(
+    "standing_note_revisions",
+    metadata,
+    Column("target", String(16), primary_key=True),
+    _id("owner_id", primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("entries", JSON, comment="null: redacted"),
+    Column("made_by", String(16), nullable=False, comment="tool, undo, import or person"),
+    _id("agent_id", nullable=True),
+    _id("call_id", nullable=True),
+    _ms("made_at_ms", nullable=False),
+    _ms("redacted_ms"),
+)
+
+standing_note_calls = Table(
+    "standing_note_calls",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("call_id", primary_key=True),
+    Column("target", String(16), nullable=False),
+    _id("owner_id"),
+    Column("request_hash", String(64), nullable=False),
+    Column("answer", JSON, nullable=False),
+    _ms("at_ms", nullable=False),
+    Index("ix_standing_note_calls_owner", "target", "owner_id"),
+)
+
+standing_note_turns = Table(
+    "standing_note_turns",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("turn_id", primary_key=True),
+    Column("failures", Integer, nullable=False),
+    _ms("at_ms", nullable=False),
+)
+
+standing_note_pins = Table(
+    "standing_note_pins",
+    metadata,
+    _id("agent_id", primary_key=True),
+    _id("room_id", primary_key=True),
+    _id("conversation_id", primary_key=True),
+    Column("compaction", BigInteger, primary_key=True, autoincrement=False),
+    Column("user_id", IdText, primary_key=True, comment="empty: no person was named"),
+    Column("text", Text, nullable=False, comment="empty: pinned to show nothing"),
+    _ms("pinned_at_ms", nullable=False),
+    Index("ix_standing_note_pins_user", "user_id"),
 )

@@ -361,10 +361,113 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_system"),
         comment="One row, id 1: the current boot, and the offset that tests add to the clock.",
     )
+    op.create_table(
+        "workspaces",
+        sa.Column("workspace_id", ID, nullable=False),
+        sa.Column("machine", ID, nullable=False),
+        sa.Column("agent_id", ID, nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("registered_ms", sa.BigInteger(), nullable=False),
+        sa.Column(
+            "shown",
+            sa.String(length=255),
+            nullable=True,
+            comment="what of the agent the folder was last made from",
+        ),
+        sa.Column(
+            "files_hash",
+            sa.String(length=64),
+            nullable=True,
+            comment="of the files as they were written; another is an edit by hand",
+        ),
+        sa.Column("outcome", sa.String(length=16), nullable=True),
+        sa.Column("detail", sa.Text(), nullable=True),
+        sa.Column("checked_ms", sa.BigInteger(), nullable=True),
+        sa.Column("edited_ms", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("workspace_id", name="pk_workspaces"),
+    )
+    op.create_index("ix_workspaces_machine", "workspaces", ["machine"])
+    op.create_index("ix_workspaces_agent", "workspaces", ["agent_id"])
+    op.create_table(
+        "standing_notes",
+        sa.Column(
+            "target",
+            sa.String(length=16),
+            nullable=False,
+            comment="memory: of an agent; user: of a person",
+        ),
+        sa.Column("owner_id", ID, nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("entries", JSON, nullable=False),
+        sa.Column("updated_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("target", "owner_id", name="pk_standing_notes"),
+    )
+    op.create_table(
+        "standing_note_revisions",
+        sa.Column("target", sa.String(length=16), nullable=False),
+        sa.Column("owner_id", ID, nullable=False),
+        sa.Column("version", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("entries", JSON, nullable=True, comment="null: redacted"),
+        sa.Column(
+            "made_by",
+            sa.String(length=16),
+            nullable=False,
+            comment="tool, undo, import or person",
+        ),
+        sa.Column("agent_id", ID, nullable=True),
+        sa.Column("call_id", ID, nullable=True),
+        sa.Column("made_at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("redacted_ms", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("target", "owner_id", "version", name="pk_standing_note_revisions"),
+    )
+    op.create_table(
+        "standing_note_calls",
+        sa.Column("agent_id", ID, nullable=False),
+        sa.Column("call_id", ID, nullable=False),
+        sa.Column("target", sa.String(length=16), nullable=False),
+        sa.Column("owner_id", ID, nullable=False),
+        sa.Column("request_hash", sa.String(length=64), nullable=False),
+        sa.Column("answer", JSON, nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("agent_id", "call_id", name="pk_standing_note_calls"),
+    )
+    op.create_index("ix_standing_note_calls_owner", "standing_note_calls", ["target", "owner_id"])
+    op.create_table(
+        "standing_note_turns",
+        sa.Column("agent_id", ID, nullable=False),
+        sa.Column("turn_id", ID, nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("agent_id", "turn_id", name="pk_standing_note_turns"),
+    )
+    op.create_table(
+        "standing_note_pins",
+        sa.Column("agent_id", ID, nullable=False),
+        sa.Column("room_id", ID, nullable=False),
+        sa.Column("conversation_id", ID, nullable=False),
+        sa.Column("compaction", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("user_id", ID, nullable=False, comment="empty: no person was named"),
+        sa.Column("text", sa.Text(), nullable=False, comment="empty: pinned to show nothing"),
+        sa.Column("pinned_at_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "agent_id", "room_id", "conversation_id", "compaction", "user_id", name="pk_standing_note_pins"
+        ),
+    )
+    op.create_index("ix_standing_note_pins_user", "standing_note_pins", ["user_id"])
 
 
 def downgrade() -> None:
 
+    op.drop_index("ix_standing_note_pins_user", table_name="standing_note_pins")
+    op.drop_table("standing_note_pins")
+    op.drop_table("standing_note_turns")
+    op.drop_index("ix_standing_note_calls_owner", table_name="standing_note_calls")
+    op.drop_table("standing_note_calls")
+    op.drop_table("standing_note_revisions")
+    op.drop_table("standing_notes")
+    op.drop_index("ix_workspaces_agent", table_name="workspaces")
+    op.drop_index("ix_workspaces_machine", table_name="workspaces")
+    op.drop_table("workspaces")
     op.drop_table("system")
     op.drop_table("section_texts")
     op.drop_table("runs")
