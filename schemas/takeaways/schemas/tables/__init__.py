@@ -29,6 +29,7 @@ __all__ = [
     "candidates",
     "dead_letters",
     "erasures",
+    "folders",
     "inbox",
     "jobs",
     "kept_answers",
@@ -249,9 +250,10 @@ candidates = Table(
         String(16),
         nullable=False,
         server_default="waiting",
-        comment="waiting, quarantined, withdrawn or its Fate",
+        comment="waiting, quarantined, withdrawn, trimmed, by_hand or its Fate",
     ),
     Column("reason", Text),
+    Column("superseded_by", JSON, comment="ids of the candidates that say otherwise"),
     _id("quarantine_id", nullable=True),
     _id("settled_by", nullable=True),
     Column("settled_revision", BigInteger),
@@ -279,7 +281,9 @@ revisions = Table(
     metadata,
     _id("agent_id", primary_key=True),
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("sections", JSON, nullable=False, comment="digests, in order"),
+    Column(
+        "sections", JSON, comment="digests, in order; null once thinned out, when the accounts make it again"
+    ),
     Column("account", JSON, nullable=False, comment="edits, and what became of each candidate"),
     _id("job_id", nullable=True),
     Column("made_by", String(32), nullable=False),
@@ -392,6 +396,17 @@ note_texts = Table(
     _id("agent_id", primary_key=True),
     Column("text_hash", String(64), primary_key=True),
     Column("text", Text, nullable=False),
+)
+
+folders = Table(
+    "folders",
+    metadata,
+    _id("agent_id", primary_key=True),
+    Column("host", String(255), primary_key=True),
+    Column("path_hash", String(64), primary_key=True),
+    Column("path", Text, nullable=False),
+    _ms("written_ms", nullable=False),
+    comment="Where agent-memory/ was written, so that an erasure finds it.",
 )
 
 persons = Table(

@@ -93,9 +93,10 @@ def upgrade() -> None:
             sa.String(length=16),
             server_default="waiting",
             nullable=False,
-            comment="waiting, quarantined, withdrawn or its Fate",
+            comment="waiting, quarantined, withdrawn, trimmed, by_hand or its Fate",
         ),
         sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("superseded_by", JSON, nullable=True, comment="ids of the candidates that say otherwise"),
         sa.Column("quarantine_id", ID, nullable=True),
         sa.Column("settled_by", ID, nullable=True),
         sa.Column("settled_revision", sa.BigInteger(), nullable=True),
@@ -145,6 +146,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("erasure_id", name="pk_erasures"),
     )
     op.create_index("ix_erasures_open", "erasures", ["done_ms"], unique=False)
+    op.create_table(
+        "folders",
+        sa.Column("agent_id", ID, nullable=False),
+        sa.Column("host", sa.String(length=255), nullable=False),
+        sa.Column("path_hash", sa.String(length=64), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("written_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("agent_id", "host", "path_hash", name="pk_folders"),
+        comment="Where agent-memory/ was written, so that an erasure finds it.",
+    )
     op.create_table(
         "inbox",
         sa.Column("source", ID, nullable=False),
@@ -299,7 +310,12 @@ def upgrade() -> None:
         "revisions",
         sa.Column("agent_id", ID, nullable=False),
         sa.Column("revision", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("sections", JSON, nullable=False, comment="digests, in order"),
+        sa.Column(
+            "sections",
+            JSON,
+            nullable=True,
+            comment="digests, in order; null once thinned out, when the accounts make it again",
+        ),
         sa.Column("account", JSON, nullable=False, comment="edits, and what became of each candidate"),
         sa.Column("job_id", ID, nullable=True),
         sa.Column("made_by", sa.String(length=32), nullable=False),
@@ -498,6 +514,7 @@ def downgrade() -> None:
     op.drop_table("jobs")
     op.drop_index("ix_inbox_taken_in", table_name="inbox")
     op.drop_table("inbox")
+    op.drop_table("folders")
     op.drop_index("ix_erasures_open", table_name="erasures")
     op.drop_table("erasures")
     op.drop_index("ix_dead_letters_at", table_name="dead_letters")
