@@ -4,12 +4,14 @@
 | --- | --- | --- |
 | `takeaways:runs`, `takeaways:compactions` | event streams | permanent; trimmed below the oldest pending |
 | `extraction`, `consolidation` with the broker's prefix | queues of hints | until a worker takes one |
+| `takeaways:model:{NAME}:…` | when the model NAME may be asked, and how much | minutes; see `ModelKeys` |
 
 `docs/redis-and-tables.md` describes every key.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -35,3 +37,24 @@ FIELD: Final = "event"
 
 BROKER_PREFIX: Final = "takeaways:celery:"
 TASK_OF_KIND: Final = {Kind.EXTRACTION: "takeaways.extract", Kind.CONSOLIDATION: "takeaways.consolidate"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKeys:
+    """The keys of one model, in one slot of a cluster. Each expires; losing one costs a request that is refused.
+
+    pause: nobody asks until it expires. rounds: pauses in a row without an answer. troubled: the agents whose
+    calls failed meanwhile. probe: the one call that finds out whether it is over. flight: calls that run.
+    bucket: tokens of the last minute.
+    """
+
+    pause: str
+    rounds: str
+    troubled: str
+    probe: str
+    flight: str
+    bucket: str
+
+    @classmethod
+    def of(cls, model: str) -> ModelKeys:
+        return cls(*(f"takeaways:model:{{{model}}}:{name}" for name in cls.__slots__))
