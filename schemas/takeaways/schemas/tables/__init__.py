@@ -29,7 +29,6 @@ __all__ = [
     "candidates",
     "dead_letters",
     "erasures",
-    "folders",
     "inbox",
     "jobs",
     "kept_answers",
@@ -396,17 +395,6 @@ note_texts = Table(
     _id("agent_id", primary_key=True),
     Column("text_hash", String(64), primary_key=True),
     Column("text", Text, nullable=False),
-)
-
-folders = Table(
-    "folders",
-    metadata,
-    _id("agent_id", primary_key=True),
-    Column("host", String(255), primary_key=True),
-    Column("path_hash", String(64), primary_key=True),
-    Column("path", Text, nullable=False),
-    _ms("written_ms", nullable=False),
-    comment="Where agent-memory/ was written, so that an erasure finds it.",
 )
 
 persons = Table(

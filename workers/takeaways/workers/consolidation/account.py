@@ -187,14 +187,11 @@ def retirements(
 
 def _changed(section: Section, line: Line, now: Line, how: Mapping[str, How] | How) -> Retired:
     still_rests = set(line.candidates) <= set(now.candidates)
-    if how is How.BY_HAND:
-        word = How.BY_HAND
-    else:
-        word = How.REWORDED if still_rests else How.REPLACED
+    word = How.REWORDED if still_rests else How.REPLACED
     return Retired(
         line=line,
         section=section.title,
-        how=word,
+        how=How.BY_HAND if how is How.BY_HAND else word,
         by=now.id,
         candidates=() if still_rests else now.candidates,
     )

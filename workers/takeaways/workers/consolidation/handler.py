@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, update
 from sqlalchemy.engine import RowMapping
 
 from takeaways.recall.store import Revision, load_memory
 from takeaways.schemas.database import now_ms
+from takeaways.schemas.errors import EditRefused
 from takeaways.schemas.memories import Candidate, Memory
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
@@ -16,14 +18,19 @@ from takeaways.workers import kept_answers, quarantine
 from takeaways.workers.budgets import consolidation_tokens, memory_tokens
 from takeaways.workers.consolidation import store
 from takeaways.workers.consolidation.account import with_trimming
-from takeaways.workers.consolidation.edits import Account, Guards, apply
+from takeaways.workers.consolidation.became import became
+from takeaways.workers.consolidation.edits import Account, Applied, Guards, apply
 from takeaways.workers.consolidation.fit import Fitted, fit
 from takeaways.workers.consolidation.offer import Offer, offer, offered_tokens
+from takeaways.workers.consolidation.repair import SHARE, repairing
 from takeaways.workers.jobs import Job
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
 from takeaways.workers.models import ConsolidationAnswer
+from takeaways.workers.models.requests import ConsolidationRequest
 from takeaways.workers.outcomes import Outcome
+
+log = structlog.get_logger(__name__)
 
 
 class Consolidation:
@@ -39,13 +46,7 @@ class Consolidation:
         if batch is None:
             return False
         job.phase("consolidating")
-        applied = kept_answers.asked_once(
-            job,
-            batch.request,
-            lambda: job.services.model.consolidate(batch.request, job.call),
-            lambda answer: apply(start.memory, batch.candidates, batch, answer, Guards()),
-            ConsolidationAnswer,
-        )
+        applied = self._ask(start.memory, batch)
         end = self._fit(applied.memory)
         account = with_trimming(
             applied.account, current.memory, end.memory, {**start.reasons(), **end.reasons()}
@@ -53,6 +54,42 @@ class Consolidation:
         job.phase("writing")
         self._commit(current, batch, account, end.memory)
         return True
+
+    def _ask(self, memory: Memory, batch: Offer) -> Applied:
+        """The model's edits applied. An answer that breaks a rule is asked for once more, with the complaints."""
+        model = self._job.services.model
+        answers: list[ConsolidationAnswer] = []
+        try:
+            return self._asked(memory, batch, batch.request, answers)
+        except EditRefused as refused:
+            room_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
+            again = repairing(
+                batch.request, answers[-1], refused.complaints, room_tokens - batch.tokens, model.count_tokens
+            )
+            if again is None:
+                raise
+            log.info("the edits break a rule and are asked for again", complaints=len(refused.complaints))
+        return self._asked(memory, batch, again, answers)
+
+    def _asked(
+        self,
+        memory: Memory,
+        batch: Offer,
+        request: ConsolidationRequest,
+        answers: list[ConsolidationAnswer],
+    ) -> Applied:
+        def check(answer: ConsolidationAnswer) -> Applied:
+            answers.append(answer)
+            return apply(memory, batch.candidates, batch, answer, Guards())
+
+        job = self._job
+        return kept_answers.asked_once(
+            job,
+            request,
+            lambda: job.services.model.consolidate(request, job.call),
+            check,
+            ConsolidationAnswer,
+        )
 
     def set_aside(self, why: Outcome, detail: str) -> None:
         """Quarantine the batch that comes next: the same candidates and memory always give the same batch."""
@@ -95,6 +132,7 @@ class Consolidation:
             return current, Fitted(current.memory), None
         room_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
         start = self._fit(current.memory)
+        room_tokens -= round(room_tokens * SHARE)
         return current, start, offer(start.memory, waiting, room_tokens >> job.halvings, model.count_tokens)
 
     def _fit(self, memory: Memory) -> Fitted:
@@ -117,7 +155,13 @@ class Consolidation:
             ):
                 return
             number = current.number + 1
-            store.settle(connection, agent_id, account.fates(), job_id=job.lease.job_id, revision=number)
+            store.settle(
+                connection,
+                agent_id,
+                became(current.memory, memory, account),
+                settled_by=job.lease.job_id,
+                revision=number,
+            )
             store.save_revision(
                 connection,
                 agent_id,

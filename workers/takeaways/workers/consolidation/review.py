@@ -26,7 +26,6 @@ from takeaways.workers.models.answers import (
 from takeaways.workers.placeholders import is_placeholder
 from takeaways.workers.plain import plain_gist, plain_line, plain_title, title_key
 
-
 _LEAST_OF_A_LINE: Final = 0.5
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, null, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.memories import Candidate, Memory
 from takeaways.schemas.tables import agents, candidates, revisions, rooms, section_texts
+from takeaways.workers.consolidation.became import Became
 
 MAX_ROWS: Final = 1_000
 
@@ -60,23 +61,25 @@ def still_waiting(connection: Connection, agent_id: str, ids: Iterable[str]) -> 
 def settle(
     connection: Connection,
     agent_id: str,
-    fates: Mapping[str, tuple[str, str]],
+    states: Mapping[str, Became],
     *,
-    job_id: str,
-    revision: int | None,
+    settled_by: str | None,
+    revision: int,
 ) -> None:
-    """Store what became of candidates: (fate, reason) by id."""
-    by_fate: dict[tuple[str, str], list[str]] = {}
-    for candidate_id, fate in fates.items():
-        by_fate.setdefault(fate, []).append(candidate_id)
-    for (state, reason), ids in sorted(by_fate.items()):
+    """Store what became of candidates, by id. Withdrawn ones stay withdrawn. `settled_by` is a job."""
+    alike: dict[Became, list[str]] = {}
+    for candidate_id, state in states.items():
+        alike.setdefault(state, []).append(candidate_id)
+    for state, ids in sorted(alike.items(), key=lambda one: one[1]):
         connection.execute(
             update(candidates)
             .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(sorted(ids)))
+            .where(candidates.c.state != "withdrawn")
             .values(
-                state=state,
-                reason=reason or None,
-                settled_by=job_id,
+                state=state.state,
+                reason=state.reason or None,
+                superseded_by=list(state.superseded_by) or null(),
+                settled_by=settled_by,
                 settled_revision=revision,
                 quarantine_id=None,
             )

@@ -55,7 +55,7 @@ Extracts = ExtractionAnswer | Exception | Callable[[ExtractionRequest], Extracti
 Consolidates = ConsolidationAnswer | Exception | Callable[[ConsolidationRequest], ConsolidationAnswer]
 
 _LESSON_CHARS: Final = 200
-_SIMPLE_ID: Final = re.compile(r"[a-z0-9._/-]{1,80}")
+_SIMPLE_ID: Final = re.compile(r"(?=.{1,80}$)[a-z0-9]+(?:-[a-z0-9]+)*")
 _SUMMARY: Final = re.compile(r"(\d+) lessons? so far, check ([0-9a-f]{16})")
 
 
@@ -180,7 +180,7 @@ def _summary(before: str, lessons: list[str]) -> str:
 
 
 def topic_of(room_id: str) -> str:
-    """The title of a room's section. Different rooms have different titles, also where case is ignored."""
+    """The title of a room's section. Different rooms have titles that differ by more than case and dashes."""
     if _SIMPLE_ID.fullmatch(room_id):
         return f"Room {room_id}"
     shown = one_line(room_id)[:80]

@@ -147,16 +147,6 @@ def upgrade() -> None:
     )
     op.create_index("ix_erasures_open", "erasures", ["done_ms"], unique=False)
     op.create_table(
-        "folders",
-        sa.Column("agent_id", ID, nullable=False),
-        sa.Column("host", sa.String(length=255), nullable=False),
-        sa.Column("path_hash", sa.String(length=64), nullable=False),
-        sa.Column("path", sa.Text(), nullable=False),
-        sa.Column("written_ms", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("agent_id", "host", "path_hash", name="pk_folders"),
-        comment="Where agent-memory/ was written, so that an erasure finds it.",
-    )
-    op.create_table(
         "inbox",
         sa.Column("source", ID, nullable=False),
         sa.Column("event_id", ID, nullable=False),
@@ -514,7 +504,6 @@ def downgrade() -> None:
     op.drop_table("jobs")
     op.drop_index("ix_inbox_taken_in", table_name="inbox")
     op.drop_table("inbox")
-    op.drop_table("folders")
     op.drop_index("ix_erasures_open", table_name="erasures")
     op.drop_table("erasures")
     op.drop_index("ix_dead_letters_at", table_name="dead_letters")

@@ -25,7 +25,7 @@ from takeaways.workers.models.offline.likeness import Said, contradicts, overlap
 from takeaways.workers.models.offline.topics import GENERAL
 from takeaways.workers.models.requests import ConsolidationRequest, OfferedCandidate
 from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_title
+from takeaways.workers.plain import plain_title, title_key
 
 Same = Callable[[str, str], bool]
 _CLOSE: Final = 0.4
@@ -78,7 +78,7 @@ class _Desk:
         self.account: dict[str, Accounted] = {}
         for offered in request.sections:
             section = _Section(offered.title, offered.gist, offered.label)
-            self._sections[plain_title(offered.title).casefold()] = section
+            self._sections[title_key(plain_title(offered.title))] = section
             for line in offered.lines:
                 facts = said(line.kind, line.text, offered.title)
                 row = _Row(line.kind, line.text, line.said_at_ms, facts, line.label, line.pinned)
@@ -130,7 +130,7 @@ class _Desk:
         title = plain_title(topic)
         if is_placeholder(title):
             title = GENERAL
-        return self._sections.setdefault(title.casefold(), _Section(title))
+        return self._sections.setdefault(title_key(title), _Section(title))
 
     def _put(self, section: _Section, row: _Row) -> None:
         section.rows.append(row)
