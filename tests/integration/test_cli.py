@@ -253,7 +253,10 @@ def test_dead_letters_are_listed_shown_and_settled(run: Run, sqlite_database: Da
     assert "not_json" in run("dead-letters", "list").out
     assert run("dead-letters", "list", "--json").json[0]["id"] == "d:1"
     assert '{"specversion": "1.0"' in run("dead-letters", "show", "d:1").out
+    assert "open dead letters: 1 not_json" in run("status").out
+    assert run("status", "--json").json["dead_letters"] == {"not_json": 1}
     assert run("dead-letters", "discard", "d:1").code == 0
+    assert "dead letters" not in run("status").out
     assert run("dead-letters", "list", "--json").json == []
 
 

@@ -7,9 +7,15 @@ from redis import Redis
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import BadInput, DeadLetterReason
+from takeaways.schemas.events import encode
 from takeaways.schemas.queues import FIELD, RUNS_STREAM
+from takeaways.schemas.tables import inbox
 from takeaways.workers import deadletters
 from takeaways.workers.deadletters import DeadLetter
+from takeaways.workers.intake.taken import Taken
+from takeaways.workers.testing import ScriptedModel
+from tests.pipeline import pipeline
+from tests.published import compacted, run
 
 RAW = bytes(range(256))
 
@@ -81,3 +87,48 @@ def test_an_unknown_letter_is_named_in_the_error(sqlite_database: Database) -> N
     """A mistyped id must not look like success."""
     with pytest.raises(BadInput, match="no dead letter 'd:nothing'"):
         deadletters.show(sqlite_database, "d:nothing")
+
+
+def test_a_retry_after_the_fix_is_taken_in_under_its_own_identity(database: Database, redis_url: str) -> None:
+    """What an old worker could not read counts once it is read, and never twice."""
+    event = run("r1", "The quote is signed.")
+    aside = DeadLetter(RUNS_STREAM, "1-0", DeadLetterReason.UNKNOWN_TYPE, "newer", encode(event))
+    put(database, aside)
+    with pipeline(database, redis_url, ScriptedModel()) as system, Redis.from_url(redis_url) as redis:
+        deadletters.retry(database, redis, aside.id)
+        first = system.take_in()
+        redis.xadd(RUNS_STREAM, {FIELD: encode(event)})
+        again = system.take_in()
+
+        assert (first.outcomes, again.outcomes) == ({Taken.TAKEN_IN: 1}, {Taken.DUPLICATE: 1})
+        assert [(row["source"], row["event_id"]) for row in system.rows(inbox)] == [(event.source, event.id)]
+        assert deadletters.list_open(database) == []
+
+
+def test_what_came_on_the_wrong_stream_is_retried_on_the_right_one(
+    sqlite_database: Database, redis_url: str
+) -> None:
+    """Published where it came from it would come straight back."""
+    with pipeline(sqlite_database, redis_url, ScriptedModel()) as system, Redis.from_url(redis_url) as redis:
+        redis.xadd(RUNS_STREAM, {FIELD: encode(compacted(1))})
+        system.take_in()
+        [aside] = deadletters.list_open(sqlite_database)
+
+        deadletters.retry(sqlite_database, redis, aside.id)
+
+        assert aside.reason == DeadLetterReason.WRONG_STREAM
+        assert system.take_in().outcomes == {Taken.TAKEN_IN: 1}
+        assert system.agent("ada")["compactions_total"] == 1
+
+
+def test_an_entry_of_another_shape_is_retried_as_it_was(sqlite_database: Database, redis_url: str) -> None:
+    """A worker that knows its shape by then gets the same fields, whatever bytes they hold."""
+    fields = {b"event\xff": b"\x00\x80", b"more": b"{}"}
+    with pipeline(sqlite_database, redis_url, ScriptedModel()) as system, Redis.from_url(redis_url) as redis:
+        redis.xadd(RUNS_STREAM, dict(fields))
+        system.take_in()
+        [aside] = deadletters.list_open(sqlite_database)
+
+        entry_id = deadletters.retry(sqlite_database, redis, aside.id)
+
+        assert redis.xrange(RUNS_STREAM, entry_id, entry_id) == [(entry_id.encode(), fields)]

@@ -2,12 +2,13 @@
 
 They are written in the transaction that takes in the rest of the batch, so one bad entry stops nothing and
 none is lost. What was wrong may be put right elsewhere (a newer worker knows the type): `retry` publishes the
-same bytes again under the same event id.
+same bytes again under the same event id, on the stream that they belong to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ from redis import Redis
 from sqlalchemy import Connection, func, select, update
 
 from takeaways.schemas.database import Database
-from takeaways.schemas.errors import BadInput, DeadLetterReason
+from takeaways.schemas.errors import BadInput, DeadLetterReason, UnreadableMessage
+from takeaways.schemas.events import decode
 from takeaways.schemas.ids import derived
 from takeaways.schemas.queues import FIELD
 from takeaways.schemas.tables import dead_letters
@@ -25,6 +27,7 @@ OPEN: Final = "open"
 RETRIED: Final = "retried"
 DISCARDED: Final = "discarded"
 MAX_DETAIL: Final = 2_000
+_WHOLE: Final = "fields of the entry"
 
 _COLUMNS: Final = (
     "dead_letter_id",
@@ -42,7 +45,10 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One entry that was set aside. `raw` is what stood in its field, byte for byte."""
+    """One entry that was set aside. `raw` is what stood in its field, byte for byte.
+
+    Of an entry that has not the one field it is `whole` of its fields.
+    """
 
     stream: str
     entry_id: str
@@ -75,6 +81,12 @@ class Listed:
     agent_id: str | None
     at_ms: int
     state: str
+
+
+def whole(fields: Mapping[bytes, bytes]) -> bytes:
+    """All fields of a misshapen entry in one text, so that nothing of it is lost."""
+    pairs = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in fields.items()]
+    return json.dumps({_WHOLE: pairs}).encode("ascii")
 
 
 def put(connection: Connection, letters: Sequence[DeadLetter], *, at_ms: int) -> None:
@@ -129,12 +141,13 @@ def show(database: Database, dead_letter_id: str) -> DeadLetter:
 def retry(database: Database, redis: Redis, dead_letter_id: str) -> str:
     """Publish the bytes again to their stream; returns the new entry's id. Raises `BadInput` unless open.
 
-    The event's own id is in the bytes, so publishing twice, should this fail in between, changes nothing.
+    The event's own id is in the bytes, so publishing twice, should this fail in between, changes nothing. What
+    came on the wrong stream goes to the right one.
     """
     letter = show(database, dead_letter_id)
     if letter.state != OPEN:
         raise BadInput(f"dead letter {dead_letter_id} was {letter.state} before")
-    entry_id: Any = redis.xadd(letter.stream, {FIELD: letter.raw})
+    entry_id: Any = redis.xadd(_destination(letter), _fields(letter))
     _settle(database, dead_letter_id, RETRIED)
     return entry_id.decode() if isinstance(entry_id, bytes) else str(entry_id)
 
@@ -149,14 +162,36 @@ def discard(database: Database, dead_letter_id: str) -> None:
 
 def counts(database: Database) -> dict[DeadLetterReason, int]:
     """How many are open, by reason."""
+    with database.read() as connection:
+        return counted(connection)
+
+
+def counted(connection: Connection) -> dict[DeadLetterReason, int]:
+    """`counts` within the caller's transaction."""
     statement = (
         select(dead_letters.c.reason, func.count())
         .where(dead_letters.c.state == OPEN)
         .group_by(dead_letters.c.reason)
         .order_by(dead_letters.c.reason)
     )
-    with database.read() as connection:
-        return {DeadLetterReason(reason): number for reason, number in connection.execute(statement)}
+    return {DeadLetterReason(reason): number for reason, number in connection.execute(statement)}
+
+
+def _destination(letter: DeadLetter) -> str:
+    if letter.reason is not DeadLetterReason.WRONG_STREAM:
+        return letter.stream
+    try:
+        return decode(letter.raw).data.STREAM
+    except UnreadableMessage:
+        return letter.stream
+
+
+def _fields(letter: DeadLetter) -> dict[Any, Any]:
+    """The fields of the entry as it was."""
+    if letter.reason is DeadLetterReason.NOT_AN_EVENT and letter.raw.startswith(b'{"%s"' % _WHOLE.encode()):
+        pairs: list[list[str]] = json.loads(letter.raw)[_WHOLE]
+        return {name.encode("latin-1"): value.encode("latin-1") for name, value in pairs}
+    return {FIELD: letter.raw}
 
 
 def _load(connection: Connection, dead_letter_id: str) -> DeadLetter:

@@ -84,6 +84,9 @@ def show(letter_id: Letter, as_json: AsJson = False) -> None:
     out = console()
     out.print(plain(f"{letter.reason}: {letter.detail}"), style="bold")
     out.print(plain(f"{letter.stream} {letter.entry_id}, {moment(letter.at_ms)}, {letter.state}"))
+    names = {"event": letter.event_id, "source": letter.source, "agent": letter.agent_id}
+    if known := ", ".join(f"{what} {name}" for what, name in names.items() if name is not None):
+        out.print(plain(known))
     print_text(raw)
 
 

@@ -10,6 +10,8 @@ from sqlalchemy import Connection, Select, func, select
 
 from takeaways.schemas import tables as t
 from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.errors import DeadLetterReason
+from takeaways.workers import deadletters
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.policy import Policy
@@ -33,11 +35,11 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The agents that were asked for, and counts over all."""
+    """The agents that were asked for, and counts over all; those of open dead letters are by reason."""
 
     agents: tuple[AgentView, ...]
     agents_total: int
-    dead_letters_open: int
+    dead_letters: Mapping[DeadLetterReason, int]
     now_ms: int
 
 
@@ -51,7 +53,7 @@ def overview(database: Database, policy: Policy, *, prefix: str = "", limit: int
         return Overview(
             agents=_views(connection, ordered.limit(limit), policy),
             agents_total=connection.scalar(select(func.count()).select_from(wanted.subquery())) or 0,
-            dead_letters_open=connection.scalar(_open_letters()) or 0,
+            dead_letters=deadletters.counted(connection),
             now_ms=now_ms(connection),
         )
 
@@ -101,7 +103,3 @@ def _views(connection: Connection, wanted: Select[Any], policy: Policy) -> tuple
         decision = decide(state, policy, at_ms)
         views.append(AgentView(row, state, decision, waits_for(state, decision, policy, at_ms)))
     return tuple(views)
-
-
-def _open_letters() -> Select[Any]:
-    return select(func.count()).select_from(t.dead_letters).where(t.dead_letters.c.state == "open")

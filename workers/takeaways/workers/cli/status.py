@@ -60,8 +60,9 @@ def _all(seen: Overview, settings: Settings) -> None:
         out.print(shown)
         if (hidden := seen.agents_total - len(seen.agents)) > 0:
             out.print(f"and {hidden:,} more (--limit)")
-    if seen.dead_letters_open:
-        out.print(f"{seen.dead_letters_open:,} open dead letters: see `takeaways dead-letters list`")
+    if seen.dead_letters:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in seen.dead_letters.items())
+        out.print(f"open dead letters: {reasons}; see `takeaways dead-letters list`")
 
 
 def _all_as_json(seen: Overview, settings: Settings) -> None:
@@ -73,7 +74,8 @@ def _all_as_json(seen: Overview, settings: Settings) -> None:
             "redis": address(settings.redis_url),
             "now": iso(seen.now_ms),
             "agents_total": seen.agents_total,
-            "dead_letters_open": seen.dead_letters_open,
+            "dead_letters_open": sum(seen.dead_letters.values()),
+            "dead_letters": dict(seen.dead_letters),
             "agents": [_as_json(view) for view in seen.agents],
         }
     )

@@ -15,7 +15,7 @@ from takeaways.schemas.errors import DeadLetterReason, UnreadableMessage
 from takeaways.schemas.events import AgentDeleted, Event, PersonDeleted, RoomDeleted, decode, encode, to_ms
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import FIELD
-from takeaways.workers.deadletters import DeadLetter
+from takeaways.workers.deadletters import DeadLetter, whole
 from takeaways.workers.intake.messages import IncomingMessage, is_of_a_room, messages_of
 
 _FIELD: Final = FIELD.encode()
@@ -78,7 +78,7 @@ def read_entry(stream: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Ent
     """Read one entry. Never raises: what cannot be read comes back with the reason and its bytes."""
     if set(fields) != {_FIELD}:
         detail = f"an entry has the one field {FIELD!r}, this one has {len(fields)} fields"
-        return Entry(stream, entry_id, _whole(fields), reason=DeadLetterReason.NOT_AN_EVENT, detail=detail)
+        return Entry(stream, entry_id, whole(fields), reason=DeadLetterReason.NOT_AN_EVENT, detail=detail)
     raw = fields[_FIELD]
     try:
         return Entry.with_event(stream, entry_id, raw, decode(raw, stream=stream))
@@ -87,12 +87,6 @@ def read_entry(stream: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Ent
     except Exception as error:  # whatever it is, the next entry must not wait behind it
         detail = f"it cannot be read: {type(error).__name__}"  # the error's own text might quote a message
         return Entry(stream, entry_id, raw, reason=DeadLetterReason.BAD_FIELD, detail=detail)
-
-
-def _whole(fields: Mapping[bytes, bytes]) -> bytes:
-    """All fields of a misshapen entry in one text, so that nothing of it is lost."""
-    pairs = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in fields.items()]
-    return json.dumps({"fields": pairs}).encode("ascii")
 
 
 def _identity(raw: bytes) -> tuple[str | None, str | None, str | None]:
