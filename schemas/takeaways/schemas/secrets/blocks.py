@@ -1,0 +1,46 @@
+"""Secrets that are told by their frame: private keys in PEM, and passwords within URLs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from takeaways.schemas.secrets.spans import Found, places
+
+_BEGIN: Final = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,40})PRIVATE KEY(?: BLOCK)?-----")
+_END: Final = re.compile(r"-----END (?:[A-Z0-9 ]{0,40})PRIVATE KEY(?: BLOCK)?-----")
+_CUT_BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=\s>|]|\\[nr])*")
+_MOST: Final = 20_000
+
+_SLASHES: Final = "://"
+# What stands behind the slashes. The password may hold `/`, `:` and `@`; what looks like a port is none.
+_USERINFO: Final = re.compile(
+    r"://[^\s:@/?#\"'<>]{0,100}:(?!\d{1,5}(?:[/?#\s\"'<>)]|$))(?!\[masked: )(?P<secret>[^\s\"'<>`]{1,300}?)"
+    r"@(?=[\w.\[%-]{1,255}(?::\d{1,5})?(?:[/?#,;\s\"'<>`)\]\\|]|\.?$|\.\s))"
+)
+
+
+def private_keys(text: str) -> Iterator[Found]:
+    """Whole blocks, and the beginning of one that was cut."""
+    at, more = 0, True
+    while (dashes := text.find("-----BEGIN ", at)) >= 0:
+        begin = _BEGIN.match(text, dashes)
+        if begin is None:
+            at = dashes + 1
+            continue
+        end = _END.search(text, begin.end(), begin.end() + _MOST) if more else None
+        more = end is not None or text.find("-----END", begin.end()) >= 0
+        body = _CUT_BODY.match(text, begin.end(), begin.end() + _MOST)
+        at = end.end() if end else body.end() if body else begin.end()
+        kept = text[begin.end() : at]
+        at -= 0 if end else len(kept) - len(kept.rstrip())
+        yield Found(begin.start(), at, "private key")
+
+
+def passwords_in_urls(text: str) -> Iterator[Found]:
+    """The password in every URL that names one."""
+    for at in places(text, _SLASHES):
+        found = _USERINFO.match(text, at) if at and text[at - 1].isalnum() else None
+        if found and found["secret"].strip("*"):
+            yield Found(found.start("secret"), found.end("secret"), "password")
