@@ -14,7 +14,7 @@ from takeaways.workers.schedule.state import AgentState
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
-POLICY = Policy()
+POLICY = Policy(daily_tokens=50_000)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,15 @@ POLICY = Policy()
                 "extraction is due after 5 runs; "
                 "consolidation 6 h after the next run or after 50 more candidates; "
                 "nothing starts for 1 min 30 s (rate limit)"
+            ),
+        ),
+        (
+            AgentState(runs_waiting=5, spent_day=NOW_MS // (24 * HOUR_MS), spent_tokens=51_000),
+            (
+                "extraction is due after 5 runs; "
+                "consolidation 6 h after the next run or after 50 more candidates; "
+                f"nothing starts for {span_ms(24 * HOUR_MS - NOW_MS % (24 * HOUR_MS))}: "
+                "51,000 of 50,000 tokens are used up today (TAKEAWAYS_DAILY_TOKENS)"
             ),
         ),
         (

@@ -15,7 +15,8 @@ from takeaways.workers.schedule.state import AgentState
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS
-POLICY = Policy()
+TODAY = NOW // (24 * HOUR_MS)
+POLICY = Policy(daily_tokens=10_000)
 EXTRACTION, CONSOLIDATION = Kind.EXTRACTION, Kind.CONSOLIDATION
 
 
@@ -110,6 +111,11 @@ def test_the_decision_is_a_table(state: AgentState, kind: Kind | None, reason: R
             NOW + 900,
         ),
         (AgentState(lease_remaining_ms=700), Hold.LEASED, NOW + 700),
+        (
+            AgentState(runs_waiting=5, spent_day=TODAY, spent_tokens=10_000),
+            Hold.DAILY_TOKENS,
+            (TODAY + 1) * 24 * HOUR_MS,
+        ),
     ],
 )
 def test_what_is_held_back_says_why_and_until_when(state: AgentState, hold: Hold, wake_at_ms: int) -> None:
@@ -117,6 +123,19 @@ def test_what_is_held_back_says_why_and_until_when(state: AgentState, hold: Hold
     decision = decide(state, POLICY, NOW)
 
     assert (decision.next, decision.hold, decision.wake_at_ms) == (None, hold, wake_at_ms)
+
+
+@pytest.mark.parametrize(
+    ("spent_day", "spent_tokens", "limit"),
+    [(TODAY, 9_999, 10_000), (TODAY - 1, 10_000, 10_000), (None, 0, 10_000), (TODAY, 10_000_000, None)],
+)
+def test_tokens_of_another_day_stop_nothing(
+    spent_day: int | None, spent_tokens: int, limit: int | None
+) -> None:
+    """The stop ends at midnight by itself, and where nobody set a limit there is none."""
+    state = AgentState(runs_waiting=5, spent_day=spent_day, spent_tokens=spent_tokens)
+
+    assert decide(state, Policy(daily_tokens=limit), NOW).next is EXTRACTION
 
 
 def test_waiting_for_the_idle_time_sets_the_timer() -> None:
@@ -144,6 +163,8 @@ states = st.builds(
     consolidation_waited=st.booleans(),
     lease_remaining_ms=st.integers(0, 60_000),
     not_before_ms=instants,
+    spent_day=st.none() | st.integers(0, 2 * TODAY),
+    spent_tokens=st.integers(0, 20_000),
     extraction_retry_ms=instants,
     consolidation_retry_ms=instants,
 )

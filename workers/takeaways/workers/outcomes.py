@@ -14,6 +14,10 @@ class Outcome(StrEnum):
     BUSY = "busy"
     CONTINUES = "continues"
     OVERLOADED = "overloaded"
+    UNAVAILABLE = "unavailable"
+    PARKED = "parked"
+    DAILY_TOKENS = "daily_tokens"
+    HANDED_OVER = "handed_over"
     INTERRUPTED = "interrupted"
     FENCED_OFF = "fenced_off"
     REFUSED = "refused"
@@ -39,6 +43,10 @@ class Outcome(StrEnum):
             Outcome.BUSY,
             Outcome.CONTINUES,
             Outcome.OVERLOADED,
+            Outcome.UNAVAILABLE,
+            Outcome.PARKED,
+            Outcome.DAILY_TOKENS,
+            Outcome.HANDED_OVER,
             Outcome.INTERRUPTED,
             Outcome.FENCED_OFF,
         )
@@ -51,6 +59,10 @@ _MEANINGS = {
     Outcome.BUSY: "another job holds the agent; that one, or the sweep, goes on",
     Outcome.CONTINUES: "the slice is over and its progress is stored; the rest is hinted again",
     Outcome.OVERLOADED: "the model is overloaded or limits its rate; the lease was given back until then",
+    Outcome.UNAVAILABLE: "the model failed or could not be reached; the lease was given back until the next try",
+    Outcome.PARKED: "a person has to act before the model can work: a key, a permission, a name, a limit, a window",
+    Outcome.DAILY_TOKENS: "the agent's tokens of the day are used up; the rest waits for the next day (UTC)",
+    Outcome.HANDED_OVER: "the batch is with the provider and its answer comes later (reserved; nothing ends so yet)",
     Outcome.INTERRUPTED: "the worker shuts down; the rest waits for another one",
     Outcome.FENCED_OFF: "the lease was lost, so the result was thrown away",
     Outcome.REFUSED: "the model declined to answer",

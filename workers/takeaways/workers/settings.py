@@ -20,6 +20,8 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from takeaways.schemas.errors import Misconfigured
+from takeaways.workers.models.prices import Price
+from takeaways.workers.models.windows import LEAST_WINDOW, MOST_WINDOW
 from takeaways.workers.schedule.policy import Policy
 
 PREFIX: Final = "TAKEAWAYS_"
@@ -29,6 +31,8 @@ _DEFAULT_POLICY: Final = Policy()
 
 Seconds = Annotated[float, Field(gt=0, le=366 * 24 * 3600.0)]
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=1, le=10**12)]
+WindowTokens = Annotated[int, Field(ge=LEAST_WINDOW, le=MOST_WINDOW)]
 
 
 def _default_home() -> Path:
@@ -52,9 +56,32 @@ class Settings(BaseSettings):
     database_url: str = Field(default="", repr=False, description="sqlite:///file or postgresql://…")
 
     model: str = Field(default="offline", description="offline, offline+local, or package.module:factory")
+    extraction_model: str | None = Field(
+        default=None, description="another model for extraction, for all agents"
+    )
+    consolidation_model: str | None = Field(
+        default=None, description="another model for consolidation, for all agents"
+    )
     window: int | None = Field(
         default=None, ge=1_000, description="context window in tokens, over what the model says"
     )
+    windows: dict[str, WindowTokens] = Field(
+        default_factory=dict, description='windows of single models, as JSON: {"name": tokens}'
+    )
+    prices: dict[str, Price] = Field(
+        default_factory=dict,
+        description='dollars for a million tokens, as JSON: {"name": {"input": 2, "output": 10}}',
+    )
+    model_calls_at_once: Positive | None = Field(
+        default=None, description="calls to one model at once, over all workers"
+    )
+    model_tokens_a_minute: Tokens | None = Field(
+        default=None, description="tokens sent to one model in a minute, over all workers"
+    )
+    model_wait_seconds: Seconds = Field(
+        default=15.0, description="first wait after a fault of a model; doubles each time"
+    )
+    model_wait_max_seconds: Seconds = Field(default=300.0, description="the longest of these waits")
     boot_id: str | None = Field(
         default=None, max_length=255, description="pins the boot; a new value resets run counts"
     )
@@ -74,6 +101,9 @@ class Settings(BaseSettings):
     call_seconds: Seconds = _DEFAULT_POLICY.call_seconds
     max_attempts: Positive = _DEFAULT_POLICY.max_attempts
     quarantine_seconds: Seconds = _DEFAULT_POLICY.quarantine_seconds
+    daily_tokens: Tokens | None = Field(
+        default=None, description="tokens of one agent in a day (UTC), sent and received, until its jobs stop"
+    )
     hint_again_seconds: Seconds = _DEFAULT_POLICY.hint_again_seconds
     hint_again_max_seconds: Seconds = _DEFAULT_POLICY.hint_again_max_seconds
 
@@ -143,7 +173,12 @@ class Settings(BaseSettings):
             "broker_url": self.broker,
             "database_url": self.database,
         }
-        return {f"{PREFIX}{name.upper()}": str(value) for name, value in values.items()}
+        return {f"{PREFIX}{name.upper()}": _as_text(value) for name, value in values.items()}
+
+
+def _as_text(value: Any) -> str:
+    """A value as an environment variable holds it: tables are JSON."""
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

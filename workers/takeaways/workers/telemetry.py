@@ -10,6 +10,10 @@ Every ending of a job (`Outcome`; the jobs table, logs, metrics, Flower and the 
 | `busy` | another job holds the agent; that one, or the sweep, goes on | by the holder |
 | `continues` | the slice is over and its progress is stored | at once |
 | `overloaded` | the model is overloaded or limits its rate; the lease was given back | when it may be asked |
+| `unavailable` | the model failed or could not be reached; the lease was given back | after a back-off |
+| `parked` | a person has to act: key, permission, model name, spend limit, window | when it is put right |
+| `daily_tokens` | the agent's tokens of the day are used up | the next day (UTC) |
+| `handed_over` | reserved: the batch is with the provider, its answer comes later | by the answer |
 | `interrupted` | the worker shuts down | by another worker |
 | `fenced_off` | the lease was lost, so the result was thrown away | by the new holder |
 | `refused` | the model declined to answer; the segment is set aside | alone, after a cool-down |

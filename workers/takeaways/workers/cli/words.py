@@ -17,6 +17,12 @@ def waits_for(state: AgentState, decision: Decision, policy: Policy, now_ms: int
     if decision.hold is Hold.LEASED and state.lease_kind is not None:
         running = f"{state.lease_kind} is running (its lease ends in {span_ms(state.lease_remaining_ms)})"
         parts = [running, consolidation if state.lease_kind is Kind.EXTRACTION else extraction]
+    elif decision.hold is Hold.DAILY_TOKENS and decision.wake_at_ms is not None:
+        wait = span_ms(decision.wake_at_ms - now_ms)
+        parts.append(
+            f"nothing starts for {wait}: {state.spent_tokens:,} of {policy.daily_tokens or 0:,} tokens are used up "
+            "today (TAKEAWAYS_DAILY_TOKENS)"
+        )
     elif decision.hold is not None and state.not_before_ms is not None:
         why = f" ({state.parked_because})" if state.parked_because else ""
         parts.append(f"nothing starts for {span_ms(state.not_before_ms - now_ms)}{why}")

@@ -15,7 +15,8 @@ log = structlog.get_logger(__name__)
 
 DEFAULT_WINDOW: Final = 32_000
 """For a model of which nobody says anything: every current one has it, and it is large enough to be of use."""
-_LEAST, _MOST = 1_000, 20_000_000
+LEAST_WINDOW: Final = 1_000
+MOST_WINDOW: Final = 20_000_000
 
 _warned: set[str] = set()
 _warning = threading.Lock()
@@ -51,7 +52,7 @@ def plausible(reported: Any) -> int | None:
     """A window as it was reported, or None where that cannot be one: nothing, 0, negative, text, absurd."""
     if isinstance(reported, bool) or not isinstance(reported, int | float) or not math.isfinite(reported):
         return None
-    return int(reported) if _LEAST <= reported <= _MOST else None
+    return int(reported) if LEAST_WINDOW <= reported <= MOST_WINDOW else None
 
 
 def resolve_window(

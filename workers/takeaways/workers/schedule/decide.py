@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from takeaways.schemas.queues import Kind
 from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.spending import day_ends_ms, day_of, left_tokens, spent_on
 from takeaways.workers.schedule.state import AgentState
 
 
@@ -33,6 +34,7 @@ class Hold(StrEnum):
     LEASED = "leased"
     NOT_YET = "not_yet"
     PARKED = "parked"
+    DAILY_TOKENS = "daily_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def decide(state: AgentState, policy: Policy, now_ms: int) -> Decision:
                 None, None, Hold.LEASED, now_ms + state.lease_remaining_ms, extraction, consolidation
             )
         return Decision(None, None, None, min(waits, default=None), extraction, consolidation)
-    hold, until_ms = _held(state, now_ms)
+    hold, until_ms = _held(state, policy, now_ms)
     if hold is not None:
         return Decision(None, None, hold, until_ms, extraction, consolidation)
     reason = (extraction if chosen is Kind.EXTRACTION else consolidation).due
@@ -120,9 +122,12 @@ def _choose(state: AgentState, extraction: Outlook, consolidation: Outlook) -> K
     return Kind.EXTRACTION if extraction.due else None
 
 
-def _held(state: AgentState, now_ms: int) -> tuple[Hold | None, int | None]:
+def _held(state: AgentState, policy: Policy, now_ms: int) -> tuple[Hold | None, int | None]:
     if state.lease_remaining_ms > 0:
         return Hold.LEASED, now_ms + state.lease_remaining_ms
     if state.not_before_ms is not None and state.not_before_ms > now_ms:
         return (Hold.PARKED if state.parked_because else Hold.NOT_YET), state.not_before_ms
+    today = day_of(now_ms)
+    if left_tokens(policy.daily_tokens, spent_on(today, state.spent_day, state.spent_tokens)) == 0:
+        return Hold.DAILY_TOKENS, day_ends_ms(today)
     return None, None

@@ -21,6 +21,8 @@ class Policy:
     call_seconds: float = 300.0
     max_attempts: int = 5
     quarantine_seconds: float = 24 * 3600.0
+    daily_tokens: int | None = None
+    """Tokens, sent and received, after which an agent's jobs stop until the next day (UTC)."""
 
     hint_again_seconds: float = 30.0
     hint_again_max_seconds: float = 15 * 60.0

@@ -28,6 +28,8 @@ class AgentState:
     lease_kind: Kind | None = None
     not_before_ms: int | None = None
     parked_because: str | None = None
+    spent_day: int | None = None
+    spent_tokens: int = 0
     extraction_retry_ms: int | None = None
     consolidation_retry_ms: int | None = None
 
@@ -53,6 +55,8 @@ class AgentState:
             lease_kind=Kind(row["owner_kind"]) if row["owner_kind"] else None,
             not_before_ms=row["not_before_ms"],
             parked_because=row["parked_because"],
+            spent_day=row["spent_day"],
+            spent_tokens=row["spent_tokens"],
             extraction_retry_ms=row["extraction_retry_ms"],
             consolidation_retry_ms=row["consolidation_retry_ms"],
         )
