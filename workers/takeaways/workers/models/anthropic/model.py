@@ -1,0 +1,323 @@
+"""`AnthropicModel`: Claude, or whatever speaks the Messages API at `ANTHROPIC_BASE_URL`."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar
+
+import structlog
+from pydantic import BaseModel
+
+from takeaways.schemas.errors import (
+    AnswerCut,
+    AnswerUnreadable,
+    CallAborted,
+    FromModel,
+    ModelFailed,
+    ModelParked,
+    ModelRefused,
+    ModelRejected,
+    ModelUnavailable,
+    ParkedBecause,
+    TooLong,
+)
+from takeaways.schemas.queues import Kind
+from takeaways.schemas.usage import NO_USAGE, Usage
+from takeaways.workers.budgets import step_tokens
+from takeaways.workers.consolidation import render as consolidation
+from takeaways.workers.extraction import render as extraction
+from takeaways.workers.models.answers import ConsolidationAnswer, ExtractionAnswer
+from takeaways.workers.models.anthropic.body import (
+    Manner,
+    body,
+    first_turn,
+    instructions,
+    manner_of,
+    output_limits,
+    repair_turn,
+)
+from takeaways.workers.models.anthropic.connection import Connection, shared_connection
+from takeaways.workers.models.anthropic.facts import Facts
+from takeaways.workers.models.anthropic.reply import Reply, Verdict
+from takeaways.workers.models.anthropic.schema import output_schema
+from takeaways.workers.models.json_answers import read_answer
+from takeaways.workers.models.prompts import prompt, prompts_version
+from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest
+from takeaways.workers.models.seam import Answered, Call
+from takeaways.workers.models.tokens import estimate
+from takeaways.workers.models.windows import resolve_window
+
+log = structlog.get_logger(__name__)
+
+A = TypeVar("A", bound=BaseModel)
+
+NEAR: Final = 0.75
+"""From this share of a step on, by our estimate, the provider is asked for the true count."""
+SPARE_TOKENS: Final = 400
+"""For what the provider puts around a request and a schema, beyond the text of both."""
+_ASK_AGAIN_SECONDS: Final = 3_600.0
+_ASK_SOON_SECONDS: Final = 60.0
+_DESCRIBE_SECONDS: Final = 20.0
+_COUNT_SECONDS: Final = 20.0
+_SCHEMAS: Final[dict[Kind, type[BaseModel]]] = {
+    Kind.EXTRACTION: ExtractionAnswer,
+    Kind.CONSOLIDATION: ConsolidationAnswer,
+}
+
+
+class AnthropicModel:
+    """A model by name, over a `connection` that may be shared; without one, over the one of this process.
+
+    `window` is what the operator set; without it the Models API is asked once. Safe to use from many threads. What
+    it learns of a server (that it takes no schemas, that it counts higher than our estimate) it keeps.
+    """
+
+    def __init__(self, name: str, *, window: int | None = None, connection: Connection | None = None) -> None:
+        self._name = name
+        self._override = window
+        self._connection = connection or shared_connection()
+        self._facts: Facts | None = None
+        self._facts_until = 0.0
+        self._asking = threading.Lock()
+        self._manners: dict[Kind, Manner] = {}
+        self._scale = 1.0
+        self._no_counts_until = 0.0
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @cached_property
+    def prompt_version(self) -> str:
+        """Of all prompts and schemas: it changes with every word of them."""
+        schemas = [json.dumps(output_schema(schema), sort_keys=True) for schema in _SCHEMAS.values()]
+        return prompts_version(*schemas)
+
+    @property
+    def reported_window(self) -> int | None:
+        """The window as the provider states it, or None. Asks once; raises the kinds of `ModelUnavailable`."""
+        return self.facts().window
+
+    @property
+    def window(self) -> int:
+        """What the operator set, else what the provider states, else 32,000 with one warning."""
+        return self._override or resolve_window(self._name, self.reported_window).tokens
+
+    def serves(self) -> bool:
+        """Whether the provider lists this model. Raises the kinds of `ModelUnavailable` where it does not say."""
+        return self.facts().known
+
+    def count_tokens(self, text: str) -> int:
+        """Our estimate, raised by what the provider was seen to count beyond it."""
+        return self._scaled(estimate(text))
+
+    def overhead_tokens(self, kind: Kind) -> int:
+        """The instructions and the schema in the larger of the two forms in which they are sent."""
+        schema = output_schema(_SCHEMAS[kind])
+        told = instructions(kind, schema, structured=False)
+        return self._scaled(estimate(told) + estimate(prompt("closing"))) + SPARE_TOKENS
+
+    def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
+        """Read the rooms: one call for all of them."""
+        return _Exchange(self, Kind.EXTRACTION, ExtractionAnswer, extraction.render(request), call).run()
+
+    def consolidate(self, request: ConsolidationRequest, call: Call) -> Answered[ConsolidationAnswer]:
+        """Merge the candidates."""
+        material = consolidation.render(request)
+        return _Exchange(self, Kind.CONSOLIDATION, ConsolidationAnswer, material, call).run()
+
+    def facts(self) -> Facts:
+        """What the provider says of this model; `Facts()` where it lists nothing of the name, as many gateways do.
+
+        Raises the kinds of `ModelUnavailable`, unless the operator set a window: then it works without.
+        """
+        with self._asking:
+            if self._facts is None or time.monotonic() >= self._facts_until:
+                self._facts, seconds = self._ask_for_facts()
+                self._facts_until = time.monotonic() + seconds
+            return self._facts
+
+    def _ask_for_facts(self) -> tuple[Facts, float]:
+        """The facts, and for how long they are good."""
+        try:
+            return Facts.of(self._connection.describe(self._name, Call(_DESCRIBE_SECONDS))), math.inf
+        except ModelParked as parked:
+            if parked.reason is not ParkedBecause.UNKNOWN_MODEL:
+                raise
+        except (ModelRejected, TooLong):
+            pass
+        except ModelUnavailable:
+            if self._override is None:
+                raise
+            return Facts(), _ASK_SOON_SECONDS
+        return Facts(), _ASK_AGAIN_SECONDS
+
+    def manner(self, kind: Kind) -> Manner:
+        """How the provider is asked for this kind of answer, as far as is known by now."""
+        return self._manners.get(kind) or manner_of(kind, self.facts())
+
+    def relax(self, kind: Kind, manner: Manner, complaint: str) -> Manner | None:
+        """Ask with less from now on, where the complaint is about how we ask; None where it is not."""
+        lesser = manner.without(complaint)
+        if lesser is not None:
+            log.warning(
+                "the provider does not take all that is asked of it", model=self._name, left=str(lesser)
+            )
+            self._manners[kind] = lesser
+        return lesser
+
+    def _scaled(self, tokens: int) -> int:
+        return tokens if self._scale == 1.0 else int(tokens * self._scale) + 1
+
+    def counted(self, estimated: int, true: int) -> None:
+        """Learn from a count of the provider's. `estimated` is ours of the same request, without the scale."""
+        if true > estimated * self._scale:
+            self._scale = 1.02 * true / max(1, estimated)
+            log.warning(
+                "the provider counts more tokens than our estimate, which is raised",
+                model=self._name,
+                scale=round(self._scale, 2),
+            )
+
+    def size(self, kind: Kind, made: dict[str, Any], call: Call) -> int:
+        """Tokens of a request: the estimate, or the provider's count where that is needed and can be had."""
+        told = sum(estimate(block["text"]) for block in made["system"])
+        told += estimate(json.dumps(made.get("output_config", {}), separators=(",", ":")))
+        estimated = told + sum(estimate(turn["content"]) for turn in made["messages"]) + SPARE_TOKENS
+        scaled = self._scaled(estimated)
+        if scaled < NEAR * step_tokens(self.window) or time.monotonic() < self._no_counts_until:
+            return scaled
+        try:
+            true = self._connection.count(
+                self._name, made, replace(call, timeout_seconds=min(call.timeout_seconds, _COUNT_SECONDS))
+            )
+        except CallAborted:
+            raise
+        except FromModel as failure:
+            if isinstance(failure, TooLong):
+                raise
+            if isinstance(failure, ModelRejected | ModelParked):  # this server does not count
+                self._no_counts_until = time.monotonic() + _ASK_AGAIN_SECONDS
+            return scaled
+        self.counted(estimated, true)
+        return true
+
+    def send(self, made: dict[str, Any], call: Call) -> Reply:
+        return self._connection.send(self._name, made, call)
+
+
+@dataclass(slots=True)
+class _Exchange(Generic[A]):
+    """One call of the seam: a request, and at most one more for each cause that another one may cure.
+
+    Those are: a parameter that the server does not take, an answer that was cut, an answer that is none. A step that is
+    too large is never sent.
+    """
+
+    model: AnthropicModel
+    kind: Kind
+    schema: type[A]
+    material: str
+    call: Call
+    spent: Usage = NO_USAGE
+    longer: bool = False
+    repaired: bool = False
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.call.timeout_seconds
+
+    def run(self) -> Answered[A]:
+        turns = first_turn(self.material)
+        try:
+            while True:
+                reply = self._reply(turns)
+                answer = self._read(reply)
+                if isinstance(answer, self.schema):
+                    return Answered(answer, self.spent, self.model.name, reply.request_id, reply.stop_reason)
+                if isinstance(answer, str):
+                    turns = repair_turn(turns, reply.text, answer)
+        except FromModel as ending:
+            ending.spent = self.spent + ending.spent
+            raise
+
+    def _read(self, reply: Reply) -> A | str | None:
+        """The answer; or what is wrong with it, to be repaired; or None to ask for it in more tokens.
+
+        Raises how the call ends where neither is left.
+        """
+        match reply.verdict:
+            case Verdict.REFUSED:
+                raise self._ended(ModelRefused(reply.category), reply)
+            case Verdict.TOO_LONG:
+                raise self._ended(
+                    TooLong(f"{self.model.name}: the window was full before the answer was"), reply
+                )
+            case Verdict.CUT:
+                first, second = output_limits(self.model.window, self.model.facts())
+                if self.longer or second <= first:
+                    limit = second if self.longer else first
+                    raise self._ended(
+                        AnswerCut(f"{self.model.name}: the answer was cut at {limit:,} tokens"), reply
+                    )
+                self.longer = True
+                return None
+            case Verdict.UNFINISHED:
+                problem = f"it stopped for the reason {reply.stop_reason!r} before it was complete"
+            case _:
+                try:
+                    return read_answer(reply.text, self.schema)
+                except AnswerUnreadable as unreadable:
+                    problem = str(unreadable)
+        if self.repaired:
+            raise self._ended(AnswerUnreadable(f"{self.model.name}: {problem}, also when asked again"), reply)
+        self.repaired = True
+        return problem
+
+    def _reply(self, turns: list[dict[str, Any]]) -> Reply:
+        window = self.model.window
+        manner = self.model.manner(self.kind)
+        schema = output_schema(self.schema)
+        while True:
+            made = body(self.model.name, self.kind, schema, turns, manner)
+            size = self.model.size(self.kind, made, self._rest())
+            if size > step_tokens(window):
+                self._too_large(size, repair=len(turns) > 1)
+            limit = output_limits(window, self.model.facts())[self.longer]
+            try:
+                reply = self.model.send({**made, "max_tokens": limit}, self._rest())
+            except ModelRejected as rejected:
+                lesser = self.model.relax(self.kind, manner, str(rejected))
+                if lesser is None:
+                    raise
+                manner = lesser
+                continue
+            self.spent = self.spent + reply.usage
+            return reply
+
+    def _too_large(self, size: int, *, repair: bool) -> None:
+        limit = step_tokens(self.model.window)
+        if repair:
+            raise AnswerUnreadable(
+                f"{self.model.name}: the answer is not of our schema, and there is no room to ask for another"
+            )
+        raise TooLong(f"{self.model.name}: the step takes {size:,} tokens of at most {limit:,}", limit)
+
+    def _rest(self) -> Call:
+        """The call with the time that is left of it."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise ModelFailed(
+                f"{self.model.name}: no whole answer within {self.call.timeout_seconds:g} s",
+                model=self.model.name,
+            )
+        return replace(self.call, timeout_seconds=left)
+
+    def _ended(self, ending: FromModel, reply: Reply) -> FromModel:
+        ending.request_id, ending.stop_reason = reply.request_id, reply.stop_reason
+        return ending
