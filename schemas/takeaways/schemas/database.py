@@ -99,12 +99,17 @@ class Database:
     def dispose(self) -> None:
         self.engine.dispose()
 
-    def checkpoint(self) -> None:
-        """On SQLite move the write-ahead log into the file and truncate it; elsewhere nothing."""
-        if self.is_sqlite:
-            with self.engine.connect() as connection:
-                driver: Any = connection.connection.driver_connection
-                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    def checkpoint(self) -> bool:
+        """On SQLite move the write-ahead log into the file and truncate it; elsewhere nothing.
+
+        False when somebody who reads stood in the way, so that the log still holds something.
+        """
+        if not self.is_sqlite:
+            return True
+        with self.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            ((busy, _, _),) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return not busy
 
 
 def assert_no_transaction() -> None:

@@ -2,19 +2,20 @@
 
 Each function works inside the caller's transaction, which holds the agent's row. An erasure raises the
 epoch, so that a job that runs can commit nothing of what is gone. What cannot be done inside the
-transaction is a logged row in `erasures`; the sweep calls `continue_erasures` until it is done.
+transaction is a logged row in `erasures`; `erasing` goes on with it until it is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, null, or_, select, update
 
 from takeaways.recall.store import load_memory
-from takeaways.schemas.database import Database, now_ms
+from takeaways.schemas.database import now_ms
 from takeaways.schemas.ids import digest
+from takeaways.schemas.memories import Memory
 from takeaways.schemas.tables import (
     agents,
     candidates,
@@ -31,10 +32,18 @@ from takeaways.schemas.tables import (
     rooms,
     runs,
     section_texts,
+    standing_note_calls,
+    standing_note_pins,
+    standing_note_revisions,
+    standing_note_turns,
+    standing_notes,
 )
 from takeaways.workers.consolidation import store
-from takeaways.workers.consolidation.account import Account, difference
+from takeaways.workers.consolidation.account import Account, How, difference, retirements
 from takeaways.workers.consolidation.edits import withdraw_lines
+from takeaways.workers.consolidation.scrub import scrubbed
+
+ERASED: Final = "erased"
 
 
 def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
@@ -55,9 +64,13 @@ def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
         jobs,
         kept_answers,
         quarantines,
+        standing_note_calls,
+        standing_note_pins,
+        standing_note_turns,
     ):
         connection.execute(delete(table).where(table.c.agent_id == agent_id))
     connection.execute(delete(dead_letters).where(dead_letters.c.agent_id == agent_id))
+    _forget_standing_note(connection, "memory", agent_id)
     connection.execute(
         update(agents)
         .where(agents.c.agent_id == agent_id)
@@ -79,6 +92,8 @@ def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
             last_success_ms=None,
             idle_served_ms=None,
             wake_at_ms=None,
+            not_before_ms=None,
+            parked_because=None,
             left_for=None,
             left_until_ms=None,
             revision=0,
@@ -111,14 +126,15 @@ def forget_room(connection: Connection, agent_id: str, room_id: str, at_ms: int)
             last_activity_ms=None,
         )
     )
-    connection.execute(delete(notes).where(notes.c.agent_id == agent_id, notes.c.room_id == room_id))
+    for table in (notes, standing_note_pins, runs):
+        connection.execute(delete(table).where(table.c.agent_id == agent_id, table.c.room_id == room_id))
     _log(connection, agent_id, "room", room_id)
 
 
 def forget_person(connection: Connection, agent_id: str, person_id: str, at_ms: int) -> None:
     """What the person said, and what was said in runs made for them, goes with what rests on it.
 
-    The summaries of the rooms they were in go too: nobody can tell which words of those are theirs.
+    The summaries and titles of the rooms they were in go too: nobody can tell which words of those are theirs.
     """
     theirs = and_(
         messages.c.agent_id == agent_id,
@@ -131,8 +147,17 @@ def forget_person(connection: Connection, agent_id: str, person_id: str, at_ms: 
     connection.execute(
         update(rooms)
         .where(rooms.c.agent_id == agent_id, rooms.c.room_id.in_(in_rooms))
-        .values(summary=None, summary_at_ms=None)
+        .values(summary=None, summary_at_ms=None, title=None)
     )
+    connection.execute(
+        update(runs).where(runs.c.agent_id == agent_id, runs.c.user_id == person_id).values(user_id=None)
+    )
+    connection.execute(
+        delete(standing_note_pins).where(
+            standing_note_pins.c.agent_id == agent_id, standing_note_pins.c.user_id == person_id
+        )
+    )
+    _forget_standing_note(connection, "user", person_id)
     connection.execute(
         delete(persons).where(persons.c.agent_id == agent_id, persons.c.person_id == person_id)
     )
@@ -144,32 +169,11 @@ def withdraw(connection: Connection, agent_id: str, keys: Iterable[tuple[str, st
     """Retire what was learned from messages that were edited or deleted: `keys` are (room id, message id).
 
     Lines that rest on them leave the memory in a revision of their own; history keeps what was believed. The
-    other candidates of those lines wait again.
+    other candidates of those lines, and those that had given way to what is retired, wait again.
     """
     learned = _resting_on(connection, agent_id, list(keys))
     if learned:
         _retire(connection, agent_id, learned, because)
-
-
-def continue_erasures(database: Database) -> int:
-    """Do what is left of logged erasures; returns how many are done with it. Safe to repeat.
-
-    SQLite keeps erased bytes in its write-ahead log until that is truncated.
-    """
-    with database.read() as connection:
-        waiting = (
-            connection.execute(select(erasures.c.erasure_id).where(erasures.c.done_ms.is_(None)).limit(100))
-            .scalars()
-            .all()
-        )
-    if not waiting:
-        return 0
-    database.checkpoint()
-    with database.write() as connection:
-        connection.execute(
-            update(erasures).where(erasures.c.erasure_id.in_(waiting)).values(done_ms=now_ms(connection))
-        )
-    return len(waiting)
 
 
 _FENCE_OFF: dict[str, Any] = {
@@ -202,7 +206,7 @@ def _erase(
     # Whose words a kept answer repeats cannot be told from outside.
     connection.execute(delete(kept_answers).where(kept_answers.c.agent_id == agent_id))
     if learned:
-        _retire(connection, agent_id, learned, "erased")
+        _retire(connection, agent_id, learned, ERASED)
         connection.execute(
             delete(candidates).where(
                 candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(learned)
@@ -217,34 +221,36 @@ def _erase(
 
 
 def _retire(connection: Connection, agent_id: str, learned: list[str], because: str) -> None:
+    """Withdraw candidates: their lines go, and what gave way to them alone waits again, as if they never were."""
     current = load_memory(connection, agent_id)
     memory, freed = withdraw_lines(current.memory, frozenset(learned))
-    waiting = connection.execute(
-        select(func.count())
-        .select_from(candidates)
-        .where(
-            candidates.c.agent_id == agent_id,
-            candidates.c.candidate_id.in_(learned),
-            candidates.c.state == "waiting",
+    if because == ERASED:
+        memory = _scrubbed(connection, agent_id, memory, learned)
+    mine = candidates.c.agent_id == agent_id
+    withdrawn = connection.execute(
+        select(candidates.c.candidate_id, candidates.c.state).where(
+            mine, candidates.c.candidate_id.in_(learned)
         )
-    ).scalar_one()
+    ).all()
     connection.execute(
         update(candidates)
-        .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(learned))
+        .where(mine, candidates.c.candidate_id.in_(learned))
         .values(state="withdrawn", reason=because)
     )
-    connection.execute(
+    again = sorted({*freed, *_outlived(connection, agent_id, frozenset(learned))} - set(learned))
+    wait = connection.execute(
         update(candidates)
-        .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id.in_(sorted(freed)))
-        .where(candidates.c.state != "waiting")
-        .values(state="waiting", reason=None, settled_by=None, settled_revision=None)
-    )
+        .where(mine, candidates.c.candidate_id.in_(again))
+        .where(candidates.c.state.not_in(("waiting", "quarantined", "withdrawn")))
+        .values(state="waiting", reason=None, settled_by=None, settled_revision=None, superseded_by=null())
+    ).rowcount
+    settled = sum(row.state == "waiting" for row in withdrawn)
     connection.execute(
         update(agents)
         .where(agents.c.agent_id == agent_id)
         .values(
-            candidates_total=agents.c.candidates_total + len(freed),
-            candidates_settled=agents.c.candidates_settled + waiting,
+            candidates_total=agents.c.candidates_total + wait,
+            candidates_settled=agents.c.candidates_settled + settled,
         )
     )
     if memory != current.memory:
@@ -252,8 +258,12 @@ def _retire(connection: Connection, agent_id: str, learned: list[str], because: 
         gone = [
             line.id for section in current.memory.sections for line in section.lines if line.id not in kept
         ]
-        changes = difference(current.memory, memory, dict.fromkeys(gone, because))
-        account = {**Account(changes=changes).to_json(), "withdrawn": sorted(learned), "freed": sorted(freed)}
+        # What was erased must not stand in the account either.
+        retired = () if because == ERASED else retirements(current.memory, memory, how=How.WITHDRAWN)
+        made = Account(
+            changes=difference(current.memory, memory, dict.fromkeys(gone, because)), retired=retired
+        )
+        account = {**made.to_json(), "withdrawn": sorted(learned), "freed": again}
         store.save_revision(
             connection,
             agent_id,
@@ -265,19 +275,69 @@ def _retire(connection: Connection, agent_id: str, learned: list[str], because: 
         )
 
 
+def _scrubbed(connection: Connection, agent_id: str, memory: Memory, learned: list[str]) -> Memory:
+    """Without what only the erased candidates said, also in titles and gists of other sections."""
+    rows = connection.execute(
+        select(candidates.c.candidate_id, candidates.c.topic, candidates.c.text, candidates.c.evidence).where(
+            candidates.c.agent_id == agent_id
+        )
+    ).all()
+    erased = set(learned)
+    texts = [
+        text
+        for row in rows
+        if row.candidate_id in erased
+        for text in (row.topic, row.text, *(evidence["quote"] for evidence in row.evidence))
+    ]
+    topics = {row.candidate_id: row.topic for row in rows if row.candidate_id not in erased}
+    return scrubbed(memory, texts, topics)
+
+
+def _outlived(connection: Connection, agent_id: str, learned: frozenset[str]) -> list[str]:
+    """Candidates that had given way to these alone. Where something else still says otherwise, only it is left."""
+    rows = connection.execute(
+        select(candidates.c.candidate_id, candidates.c.superseded_by).where(
+            candidates.c.agent_id == agent_id, candidates.c.state == "superseded"
+        )
+    ).all()
+    freed: list[str] = []
+    for row in rows:
+        by = row.superseded_by or []
+        left = [id_ for id_ in by if id_ not in learned]
+        if len(left) == len(by):
+            continue
+        if not left:
+            freed.append(row.candidate_id)
+            continue
+        connection.execute(
+            update(candidates)
+            .where(candidates.c.agent_id == agent_id, candidates.c.candidate_id == row.candidate_id)
+            .values(superseded_by=left)
+        )
+    return freed
+
+
 def _forget_history(connection: Connection, agent_id: str) -> None:
-    """Earlier revisions, their sections and the pinned notes show what was erased: only the newest revision stays."""
+    """Earlier revisions, their sections and the pinned notes show what was erased: only the newest memory stays.
+
+    So do the words in which the model gave its reasons, for they may repeat anything that it was shown.
+    """
     current = connection.execute(select(agents.c.revision).where(agents.c.agent_id == agent_id)).scalar_one()
+    of_agent = revisions.c.agent_id == agent_id
     kept = connection.execute(
-        select(revisions.c.sections).where(revisions.c.agent_id == agent_id, revisions.c.revision == current)
+        select(revisions.c.sections).where(of_agent, revisions.c.revision == current)
     ).scalar_one_or_none()
-    connection.execute(
-        delete(revisions).where(revisions.c.agent_id == agent_id, revisions.c.revision != current)
-    )
+    connection.execute(delete(revisions).where(of_agent, revisions.c.revision != current))
+    connection.execute(update(revisions).where(of_agent).values(account={"erased": True}))
     connection.execute(
         delete(section_texts).where(
             section_texts.c.agent_id == agent_id, section_texts.c.digest.not_in(kept or [])
         )
+    )
+    connection.execute(
+        update(candidates)
+        .where(candidates.c.agent_id == agent_id, candidates.c.state.not_in(("waiting", "quarantined")))
+        .values(reason=None)
     )
     for table in (notes, note_texts):
         connection.execute(delete(table).where(table.c.agent_id == agent_id))
@@ -288,15 +348,21 @@ def _resting_on(connection: Connection, agent_id: str, keys: list[tuple[str, str
     wanted = set(keys)
     in_rooms = sorted({room_id for room_id, _ in keys})
     found = connection.execute(
-        select(candidates.c.candidate_id, candidates.c.room_id, candidates.c.evidence)
-        .where(candidates.c.agent_id == agent_id, candidates.c.room_id.in_(in_rooms))
-        .where(candidates.c.state != "withdrawn")
+        select(candidates.c.candidate_id, candidates.c.room_id, candidates.c.evidence).where(
+            candidates.c.agent_id == agent_id, candidates.c.room_id.in_(in_rooms)
+        )
     )
     return sorted(
         row.candidate_id
         for row in found
         if any((row.room_id, evidence["message_id"]) in wanted for evidence in row.evidence)
     )
+
+
+def _forget_standing_note(connection: Connection, target: str, owner_id: str) -> None:
+    """The note about a person is the same for every agent, and goes with the first that has to forget them."""
+    for table in (standing_notes, standing_note_revisions, standing_note_calls):
+        connection.execute(delete(table).where(table.c.target == target, table.c.owner_id == owner_id))
 
 
 def _ids(connection: Connection, where: ColumnElement[bool]) -> list[str]:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import regex
+
 from takeaways.schemas.memories import Candidate, Line, Memory, Section
 from takeaways.workers.consolidation.offer import Offer
 from takeaways.workers.models.answers import (
@@ -27,6 +29,7 @@ from takeaways.workers.placeholders import is_placeholder
 from takeaways.workers.plain import plain_gist, plain_line, plain_title, title_key
 
 _LEAST_OF_A_LINE: Final = 0.5
+_LABEL: Final = regex.compile(r"[a-z]{1,2}[0-9]{1,6}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,11 @@ def review(desk: Desk, answer: ConsolidationAnswer, guards: Guards) -> Reviewed:
     return reviewer.found
 
 
+def _label(given: str | None) -> str:
+    """A label as a complaint may show it. A model can put anything there, also words that somebody said."""
+    return repr(given) if given is None or _LABEL.fullmatch(given) else "something that is no label"
+
+
 def _new_lines(answer: ConsolidationAnswer) -> list[NewLine]:
     fresh = [line for edit in answer.edits if isinstance(edit, CreateSection) for line in edit.lines]
     updates = [edit for edit in answer.edits if isinstance(edit, UpdateSection)]
@@ -192,7 +200,7 @@ class _Reviewer:
         """The section behind a label, or a complaint: there is none, or it was edited already."""
         section = self._desk.section(label)
         if section is None:
-            self.complain(f"section {label!r} was not offered")
+            self.complain(f"section {_label(label)} was not offered")
         elif section.id in self._edited:
             self.complain(f"section {label} is edited twice")
             return None
@@ -203,7 +211,7 @@ class _Reviewer:
     def _line(self, label: str, section: Section) -> Line | None:
         line = self._desk.line(label)
         if line is None:
-            self.complain(f"line {label!r} was not offered")
+            self.complain(f"line {_label(label)} was not offered")
         elif self._desk.home[line.id] != section.id:
             self.complain(f"line {label} stands in another section")
             return None
@@ -218,7 +226,7 @@ class _Reviewer:
         if is_placeholder(plain_line(line.text)):
             self.complain(f"{where}: a line is a placeholder for text that is not there")
         if unknown := [label for label in line.candidates if label not in self._desk.candidates]:
-            self.complain(f"{where}: a line names {unknown[0]!r}, which was not offered")
+            self.complain(f"{where}: a line names {_label(unknown[0])}, which was not offered")
             return False
         made_from = [self._desk.candidates[label] for label in line.candidates]
         kinds = {candidate.kind for candidate in made_from}
@@ -250,7 +258,7 @@ class _Reviewer:
         """`by` is said to take the line's place: it is something else, was offered, and said no earlier."""
         other = self._desk.line(by) or self._desk.candidates.get(by)
         if other is None:
-            self.complain(f"line {label} is removed for {by!r}, which was not offered")
+            self.complain(f"line {label} is removed for {_label(by)}, which was not offered")
         elif other.id == line.id:
             self.complain(f"line {label} is removed for itself")
         elif other.said_at_ms < line.said_at_ms:
@@ -300,7 +308,7 @@ class _Accountant:
         known = len(self._found.complaints)
         for entry in account:
             if entry.candidate not in self._desk.candidates:
-                self._complain(f"candidate {entry.candidate!r} was not offered")
+                self._complain(f"candidate {_label(entry.candidate)} was not offered")
             elif entry.candidate in self._found.account:
                 self._complain(f"candidate {entry.candidate} is accounted for twice")
             else:
@@ -332,7 +340,7 @@ class _Accountant:
             self._check_by_line(entry, line)
         elif entry.by not in self._desk.candidates:
             self._complain(
-                f"candidate {entry.candidate} is {entry.fate} by {entry.by!r}, which was not offered"
+                f"candidate {entry.candidate} is {entry.fate} by {_label(entry.by)}, which was not offered"
             )
         elif self._turns_in_a_circle(entry):
             self._complain(f"candidate {entry.candidate} is {entry.fate} by itself")

@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import STREAM_OF_POOL, Kind
-from takeaways.workers import forgetting, kept_answers
+from takeaways.workers import erasing, kept_answers
 from takeaways.workers.hints import Hints
 from takeaways.workers.intake.patience import Patience
 from takeaways.workers.intake.reader import StreamReader, connect_reader
@@ -135,6 +135,8 @@ class IntakeProcess:
 
     def _sweep(self, beat: Callable[[], None]) -> None:
         patience = Patience()
+        housekeeper = connect_reader(self._redis_url)
+        self._clients.append(housekeeper)
         redecided: str | None = ""
         repair_at = 0.0
         wait_seconds = 0.0
@@ -146,7 +148,7 @@ class IntakeProcess:
                     redecided = redecide(self._database, policy=self._policy, after=redecided)
                 if time.monotonic() >= repair_at:
                     repair_at = time.monotonic() + self._options.repair_seconds
-                    forgetting.continue_erasures(self._database)
+                    erasing.go_on(self._database, housekeeper)
                     drop_old_event_ids(self._database)
                     kept_answers.drop_old(self._database)
                 swept = sweep_once(
@@ -155,7 +157,7 @@ class IntakeProcess:
                     policy=self._policy,
                     kinds=self._kinds,
                     limit=self._options.sweep_limit,
-                    queue_length=self._queue_length,
+                    queue_length=self._hints_ahead,
                     queue_cap=self._options.queue_cap,
                 )
             except (SQLAlchemyError, RedisError, OSError) as error:
@@ -165,6 +167,14 @@ class IntakeProcess:
                 if patience.succeeded():
                     log.info("the sweep goes on")
                 wait_seconds = 0.0 if swept.more or redecided is not None else self._options.sweep_seconds
+
+    def _hints_ahead(self, kind: Kind) -> int:
+        """Hints that no worker has taken: those in the pool's queue, and those on their way there.
+
+        Many agents are swept in the time that one hint takes to travel. Were only the queue looked at, the
+        way there would overflow, and drop hints that then come half a minute late.
+        """
+        return self._queue_length(kind) + self._hints.counts.waiting
 
 
 class _Limb:
