@@ -354,12 +354,13 @@ def test_the_process_takes_in_both_streams_and_drains_when_told_to_stop(
     thread.start()
     publish(redis, *(run(f"r{number}", "hello") for number in range(5)), compacted(1, agent="bob"))
 
-    wait_until(lambda: len(hinted) >= 2)
+    wait_until(lambda: len(set(hinted)) >= 2)
     running.stop()
     thread.join(20)
 
     assert codes == [0]
-    assert sorted(hinted) == [(Kind.CONSOLIDATION, "bob", "compacted"), (Kind.EXTRACTION, "ada", "runs")]
+    # A set: the sweep that applies a new policy may hint the same agents again.
+    assert set(hinted) == {(Kind.CONSOLIDATION, "bob", "compacted"), (Kind.EXTRACTION, "ada", "runs")}
     for stream in (RUNS_STREAM, COMPACTIONS_STREAM):
         assert StreamReader(redis, stream).pending() == 0
         assert redis.xinfo_consumers(stream, GROUP) == []
