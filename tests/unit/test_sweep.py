@@ -71,6 +71,7 @@ def pass_time(database: Database, seconds: float) -> None:
 
 
 def sweep(database: Database, hints: Recorder, *kinds: Kind, **options: Any) -> Swept:
+    options = {"jitter": lambda: 0.0, **options}
     return sweep_once(database, hints, policy=POLICY, kinds=kinds or tuple(Kind), **options)
 
 
@@ -234,6 +235,19 @@ def test_a_sweep_takes_a_bounded_number_and_says_that_there_is_more(
 
     assert [(one.hinted, one.more) for one in swept] == [(3, True), (3, True), (1, False)]
     assert len(set(hints.agents)) == 7
+
+
+def test_agents_that_were_hinted_together_drift_apart(
+    database: Database, boot_id: str, hints: Recorder
+) -> None:
+    """After an outage thousands are due in one instant; looked at again they must not come as one wave."""
+    add(database, boot_id, *(f"a{number}" for number in range(20)), **RUNS_DUE)
+    units = iter(number / 20 for number in range(20))
+
+    sweep(database, hints, jitter=lambda: next(units))
+
+    waits = sorted(row(database, f"a{number}")["wake_at_ms"] for number in range(20))
+    assert [later - waits[0] for later in waits] == [375 * number for number in range(20)]
 
 
 def test_two_sweeps_at_once_share_the_work(postgresql_database: Database, hints: Recorder) -> None:

@@ -30,7 +30,9 @@ from takeaways.workers.schedule.policy import Policy
 
 log = structlog.get_logger(__name__)
 
+# Entries of agents that somebody holds stay in memory until they can be taken in; beyond this nothing is read.
 _LEFT_MOST: Final = 5_000
+_LEFT_MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class Streaming:
         if self._left and now >= self._retry_left_at:
             entries, self._left = self._left, []
             return entries
-        if len(self._left) >= _LEFT_MOST:
+        if len(self._left) >= _LEFT_MOST or sum(len(one.raw) for one in self._left) >= _LEFT_MOST_BYTES:
             self._stop.wait(max(self._retry_left_at - now, 0))
             return []
         wait_seconds = self._options.block_seconds

@@ -128,6 +128,8 @@ class _Intake:
                         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311
                     case Meaning.LOCKED:
                         free, locked = ([], list(batch)) if left else self._split(batch)
+                        if attempt > 0 and not locked:
+                            raise  # no agent is held, so it is the database that does not get on
                         left += tuple(locked)
                         batch = free
                         if not batch:

@@ -6,6 +6,7 @@ follows the work that is due and not the number of agents.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -25,6 +26,8 @@ LIMIT: Final = 200
 QUEUE_CAP: Final = 1_000
 # How long a pool leaves an agent to the other pool before it looks again.
 LEFT_SECONDS: Final = 30.0
+# The part of a wait by which those who were hinted together drift apart.
+JITTER: Final = 0.25
 
 _WAKE: Final = ("wake_at_ms", "hints", "left_for", "left_until_ms")
 
@@ -66,11 +69,13 @@ def sweep_once(
     limit: int = LIMIT,
     queue_length: Callable[[Kind], int] = lambda kind: 0,
     queue_cap: int = QUEUE_CAP,
+    jitter: Callable[[], float] = random.random,
 ) -> Swept:
     """Look at agents that are due to be looked at, at most `limit`, and hint those due for `kinds`.
 
     A kind whose queue is as long as `queue_cap` gets no more. An agent due for another kind is left to the
-    pool of that kind: its timer stays, and this pool then passes over it for half a minute.
+    pool of that kind: its timer stays, and this pool then passes over it for half a minute. `jitter` gives numbers
+    from 0 to 1, so that those who were hinted together are not all looked at again together.
     """
     full = tuple(kind for kind in kinds if queue_length(kind) >= queue_cap)
     wanted = frozenset(kinds) - frozenset(full)
@@ -88,7 +93,7 @@ def sweep_once(
         looks = []
         for row in due:
             state = AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock)
-            looks.append(_look(row, decide(state, policy, now_ms), wanted, policy, now_ms))
+            looks.append(_look(row, decide(state, policy, now_ms), wanted, policy, now_ms, jitter()))
         _write(connection, looks)
     for look in looks:
         if look.hint is not None:
@@ -151,7 +156,9 @@ def _due(connection: Connection, kinds: Collection[Kind], limit: int) -> Select[
     )
 
 
-def _look(row: Any, decision: Decision, kinds: Collection[Kind], policy: Policy, now_ms: int) -> _Look:
+def _look(
+    row: Any, decision: Decision, kinds: Collection[Kind], policy: Policy, now_ms: int, jitter: float
+) -> _Look:
     agent_id = row["agent_id"]
     if decision.next is None or decision.reason is None:
         return _Look(agent_id, decision.wake_at_ms, 0)
@@ -164,9 +171,8 @@ def _look(row: Any, decision: Decision, kinds: Collection[Kind], policy: Policy,
             left_until_ms=now_ms + round(LEFT_SECONDS * 1000),
         )
     hints = row["hints"] + 1
-    return _Look(
-        agent_id, now_ms + policy.hint_wait_ms(hints), hints, hint=(decision.next, decision.reason.value)
-    )
+    wait_ms = round(policy.hint_wait_ms(hints) * (1.0 + JITTER * jitter))
+    return _Look(agent_id, now_ms + wait_ms, hints, hint=(decision.next, decision.reason.value))
 
 
 def _write(connection: Connection, looks: Sequence[_Look]) -> None:
