@@ -2,7 +2,8 @@
 
 Memory is shown inside our Markdown and inside the note's wrapper. Nothing in it may begin a block
 (heading, list, quote, fence, HTML), load a picture, or open or close the wrapper; what it says
-stays readable. Escaping is idempotent: text that passes through twice is the same as once.
+stays readable. Secrets that were stored before their kind was known are masked here as well.
+Escaping is idempotent: text that passes through twice is the same as once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import unicodedata
 from typing import Final
 
+from takeaways.schemas.secrets import mask
 from takeaways.schemas.text import mend, one_line
 
 WRAPPER: Final = "agent-memory"
@@ -44,7 +46,7 @@ _CLOSING_HASHES = re.compile(r"(?:^|(?<=\s))(?=#+$)")
 
 def inline(text: str) -> str:
     """`text` as one line for a place where no block can begin: inside a heading, after other words."""
-    line = one_line(_HIDDEN.sub("", mend(text)))
+    line = mask(one_line(_HIDDEN.sub("", mend(text))))
     line = _OPENING.sub(lambda opening: _without_tag(opening.group(), line[opening.end() :]), line)
     return line.replace("![", "!\\[")
 
@@ -66,7 +68,7 @@ def blocks(text: str) -> str:
     """Text of several lines as paragraphs and flat lists, in Markdown."""
     result: list[str] = []
     in_list = False
-    for raw in mend(text).split("\n"):
+    for raw in mask(mend(text)).split("\n"):
         line = raw.strip()
         item = re.match(r"[-+*•]\s+(?=\S)", line)
         words = shown(line[item.end() :] if item else line)

@@ -135,7 +135,7 @@ class Recall:
         for _ in range(_ROUNDS):
             with snapshot(self._database) as connection:
                 if compaction is None:
-                    compaction = _latest_compaction(connection, agent_id, room_id, conversation_id)
+                    compaction = latest_compaction(connection, agent_id, room_id, conversation_id)
                 key = _Key(agent_id, room_id, conversation_id, compaction)
                 if (note := _read(connection, key)) is not None:
                     return note
@@ -194,7 +194,7 @@ def _check(agent_id: object, room_id: object, conversation_id: object, compactio
         raise BadInput("compaction: a whole number, 0 before the conversation was first compacted")
 
 
-def _latest_compaction(connection: Connection, agent_id: str, room_id: str, conversation_id: str) -> int:
+def latest_compaction(connection: Connection, agent_id: str, room_id: str, conversation_id: str) -> int:
     """The higher of what the room's events said and what was asked for before: the number never goes back."""
     taken_in = select(rooms.c.compaction).where(
         rooms.c.agent_id == agent_id, rooms.c.room_id == room_id, rooms.c.conversation_id == conversation_id
