@@ -18,6 +18,7 @@ from takeaways.workers.extraction.inserted import is_note, pieces
 from takeaways.workers.extraction.shorten import shorten
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source, Span
 from takeaways.workers.models.tokens import estimate
+from takeaways.workers.secrets import mask
 
 _FOLDER: Final = "agent-memory/"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,7 +27,7 @@ _TITLE_TOKENS: Final = 60
 _NAME_TOKENS: Final = 24
 _MOST_TOKENS_OF_ONE: Final = 6
 """No character costs more, so that a short text need not be counted."""
-_HEADINGS: Final = {
+HEADINGS: Final = {
     Source.SPOKEN: "said",
     Source.TOOL_CALL: "called a tool",
     Source.TOOL_RESULT: "a tool returned",
@@ -121,6 +122,7 @@ class Reader:
             source, text, lost = self._read(part)
             if not text.strip() and not lost:
                 continue
+            text = mask(text)  # before anything is cut off it
             if by_platform:
                 yield Source.INSERTED, text, lost
             elif source in (Source.SPOKEN, Source.TOOL_RESULT):
@@ -220,7 +222,7 @@ def block(excerpt: Excerpt) -> str:
     lines = [f"[{excerpt.label}] {when}, {author.kind} {name}\n"]
     for number, span in enumerate(excerpt.spans):
         if number or span.source is not Source.SPOKEN:
-            lines.append(f"{_HEADINGS[span.source]}:\n")
+            lines.append(f"{HEADINGS[span.source]}:\n")
         lines.append(quoted(span.text))
         if span.cut_chars:
             lines.append(f"({span.cut_chars:,} more characters were left out)\n")
@@ -228,7 +230,7 @@ def block(excerpt: Excerpt) -> str:
 
 
 def _short(text: str, tokens: int) -> str:
-    line = one_line(text)
+    line = mask(one_line(text))
     return line if _MOST_TOKENS_OF_ONE * len(line) <= tokens else shorten(line, tokens)
 
 
