@@ -20,6 +20,7 @@ from takeaways.schemas.errors import BadInput, DeadLetterReason, UnreadableMessa
 from takeaways.schemas.events import decode
 from takeaways.schemas.ids import derived
 from takeaways.schemas.queues import FIELD
+from takeaways.schemas.secrets import mask
 from takeaways.schemas.tables import dead_letters
 from takeaways.workers import rows
 
@@ -97,7 +98,7 @@ def put(connection: Connection, letters: Sequence[DeadLetter], *, at_ms: int) ->
             letter.stream,
             letter.entry_id,
             letter.reason.value,
-            letter.detail[:MAX_DETAIL],
+            mask(letter.detail)[:MAX_DETAIL],
             letter.raw,
             letter.source,
             letter.event_id,

@@ -13,41 +13,60 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 import structlog
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, case, select, update
 
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import (
+    AnswerCut,
     AnswerUnreadable,
     BadInput,
     CallAborted,
     EditRefused,
     FencedOff,
     ModelRefused,
+    ModelRejected,
     ModelUnavailable,
     TooLong,
 )
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import Kind
+from takeaways.schemas.secrets import mask
 from takeaways.schemas.tables import agents, jobs
-from takeaways.workers.budgets import WindowTooSmall
+from takeaways.workers.asking import NotAdmitted, OutOfTokens, ask_model
+from takeaways.workers.budgets import LEAST_ROOM_TOKENS, WindowTooSmall, step_tokens
+from takeaways.workers.endings import SPREAD, Ending, Fault, back_off_seconds, ending_after, fault_of
 from takeaways.workers.faults import fault_point
-from takeaways.workers.leases import Claimed, Heartbeat, Lease, NotClaimed, claim, fenced, release
-from takeaways.workers.models import Call, MemoryModel, Usage
+from takeaways.workers.leases import (
+    Claimed,
+    Heartbeat,
+    Lease,
+    NotClaimed,
+    claim,
+    fenced,
+    hold_off,
+    release,
+)
+from takeaways.workers.leases.claim import lock
+from takeaways.workers.models import Answered, Call, MemoryModel, Usage
+from takeaways.workers.models.limiter import Limiter
+from takeaways.workers.models.prices import Price, cost_microdollars
+from takeaways.workers.models.resolve import AgentModel
+from takeaways.workers.models.shelf import Chosen, Models
 from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.decide import Decision, Hold
 from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.spending import day_of
 
 log = structlog.get_logger(__name__)
 
-BACK_OFF_SECONDS = 15.0
-BACK_OFF_MAX_SECONDS = 3600.0
 PARKED_SECONDS = 3600.0
-MAX_HALVINGS = 4
+MAX_HALVINGS = 3
 
+A = TypeVar("A")
 Phase = Callable[[str], None]
 
 
@@ -65,7 +84,9 @@ class JobServices(Protocol):
     @property
     def owner(self) -> str: ...
     @property
-    def model(self) -> MemoryModel: ...
+    def models(self) -> Models: ...
+    @property
+    def limiter(self) -> Limiter: ...
     @property
     def heartbeat(self) -> Heartbeat: ...
     @property
@@ -101,16 +122,32 @@ class Tally:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    written_tokens: int = 0
+    cost_microdollars: int | None = 0
     revision: int | None = None
     model: str | None = None
+    price: Price | None = None
     set_aside: Outcome | None = None
+    recorded_tokens: int = 0
 
     def spent(self, usage: Usage, model: str) -> None:
+        """Add what a call cost, whether it brought an answer or not. Without a price the sum is unknown."""
+        self.model = model
+        if not usage.calls:
+            return
         self.calls += usage.calls
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
         self.cached_tokens += usage.cached_tokens
-        self.model = model
+        self.written_tokens += usage.written_tokens
+        cost = cost_microdollars(usage, self.price)
+        known = cost is not None and self.cost_microdollars is not None
+        self.cost_microdollars = (self.cost_microdollars or 0) + (cost or 0) if known else None
+
+    @property
+    def unrecorded_tokens(self) -> int:
+        """What the agent's day does not yet count."""
+        return self.input_tokens + self.output_tokens - self.recorded_tokens
 
     @property
     def stored_something(self) -> bool:
@@ -127,10 +164,70 @@ class Job:
     phase: Phase
     tally: Tally = field(default_factory=Tally)
     halvings: int = 0
+    _chosen: Chosen | None = None
+    _window: int | None = None
+    _asked_tokens: int = 0
+    _most_tokens: int | None = None
+    _too_long: TooLong | AnswerCut | None = None
+
+    @property
+    def model(self) -> MemoryModel:
+        """The model that works for this agent. Raises `ModelUnavailable` where the provider must be asked first."""
+        return self._choice.model
+
+    @property
+    def window(self) -> int:
+        """The window that its steps are measured by."""
+        return self._choice.window if self._window is None else self._window
+
+    @property
+    def _choice(self) -> Chosen:
+        if self._chosen is None:
+            self._chosen = self.services.models.chosen(self.lease.kind, self.lease.agent)
+            self.tally.price = self._chosen.price
+        return self._chosen
+
+    def ask(self, tokens: int, call: Callable[[], Answered[A]]) -> Answered[A]:
+        """One call of the model whose step takes `tokens`. A step that was too large is not sent again as it is."""
+        if self._too_long is not None and tokens >= self._asked_tokens:
+            raise self._too_long
+        self._asked_tokens = tokens
+        return ask_model(self, tokens, call)
+
+    def at_most(self, room_tokens: int) -> int:
+        """What a step may take of `room_tokens`, after larger ones were too long."""
+        return room_tokens if self._most_tokens is None else min(room_tokens, self._most_tokens)
+
+    def shrink(self, error: TooLong | AnswerCut) -> bool:
+        """Halve the step, by the provider's number where it gave one. False when it cannot be made smaller."""
+        if error is self._too_long or self.halvings >= MAX_HALVINGS:
+            return False
+        self.halvings += 1
+        self._too_long = error
+        self._most_tokens = self._asked_tokens // 2
+        limit = error.limit_tokens if isinstance(error, TooLong) else None
+        if limit is not None and limit < step_tokens(self.window):
+            self._window = limit
+        return self._most_tokens >= LEAST_ROOM_TOKENS
+
+    def fit_into_today(self, left: int) -> bool:
+        """Make the step so small that the agent's tokens of today suffice. False when nothing useful is left."""
+        room_tokens = (left - self.model.overhead_tokens(self.lease.kind)) * 3 // 4
+        if room_tokens < LEAST_ROOM_TOKENS or room_tokens >= self._asked_tokens:
+            return False
+        self._most_tokens = self.at_most(room_tokens)
+        return True
+
+    def begin_anew(self) -> None:
+        """What comes next is planned in full again."""
+        self.halvings, self._most_tokens, self._too_long = 0, None, None
 
     def record(self, connection: Connection, **more: Any) -> None:
-        """Write the tally into the job's row, within the transaction that commits the step."""
+        """Write the tally into the job's row, and what was spent into the agent's day, within the transaction
+        that commits the step.
+        """
         tally = self.tally
+        chosen = self._chosen
         connection.execute(
             update(jobs)
             .where(jobs.c.job_id == self.lease.job_id)
@@ -142,12 +239,24 @@ class Job:
                 input_tokens=tally.input_tokens,
                 output_tokens=tally.output_tokens,
                 cached_tokens=tally.cached_tokens,
+                written_tokens=tally.written_tokens,
+                cost_microdollars=tally.cost_microdollars,
                 revision=tally.revision,
                 model=tally.model,
-                prompt_version=self.services.model.prompt_version,
+                window=self.window if chosen else None,
+                prompt_version=chosen.model.prompt_version if chosen else None,
                 **more,
             )
         )
+        if spent := tally.unrecorded_tokens:
+            day = day_of(now_ms(connection))
+            before = case((agents.c.spent_day == day, agents.c.spent_tokens), else_=0)
+            connection.execute(
+                update(agents)
+                .where(agents.c.agent_id == self.lease.agent_id)
+                .values(spent_day=day, spent_tokens=before + spent)
+            )
+            tally.recorded_tokens += spent
 
 
 class Work(Protocol):
@@ -175,6 +284,8 @@ def run_job(
     """
     if services.drain.is_set():
         return JobResult(Outcome.INTERRUPTED, detail="the worker shuts down")
+    if (held := _held_by_its_model(kind, agent_id, services)) is not None:
+        return held
     fault_point("before_claim")
     job_id = uuid.uuid4().hex
     claimed = claim(
@@ -189,6 +300,30 @@ def run_job(
         return _not_claimed(claimed)
     fault_point("after_claim")
     return _run(claimed, services, phase)
+
+
+def _held_by_its_model(kind: Kind, agent_id: str, services: JobServices) -> JobResult | None:
+    """The result for an agent whose model nobody may ask now; None where it may be asked."""
+    with services.database.read() as connection:
+        row = connection.execute(
+            select(agents.c.model, agents.c.model_window).where(agents.c.agent_id == agent_id)
+        ).one_or_none()
+    if row is None:
+        return None
+    model = services.models.name_for(kind, AgentModel(row.model, row.model_window))
+    if (paused := services.limiter.paused(model)) is None:
+        return None
+    held = hold_off(
+        services.database,
+        agent_id,
+        kind,
+        policy=services.policy,
+        wait_seconds=paused.seconds * random.uniform(1.0, 1.0 + SPREAD),  # noqa: S311 - jitter, not a secret
+        because=paused.why if paused.parked else None,
+    )
+    if held.decision is None or held.decision.hold not in (Hold.NOT_YET, Hold.PARKED):
+        return _not_claimed(held)
+    return JobResult(Outcome.PARKED if paused.parked else Outcome.OVERLOADED, detail=paused.why)
 
 
 def _not_claimed(claimed: NotClaimed) -> JobResult:
@@ -221,19 +356,14 @@ def _run(claimed: Claimed, services: JobServices, phase: Phase) -> JobResult:
             _try_to_end(
                 job,
                 work,
-                _Ending(Outcome.FAILED, f"{type(error).__name__}", _back_off_seconds(lease.attempts)),
+                Ending(
+                    Outcome.FAILED,
+                    f"{type(error).__name__}",
+                    back_off_seconds(lease.attempts, random.random()),  # noqa: S311 - jitter, not a secret
+                ),
             )
             raise
         return _try_to_end(job, work, ending)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    outcome: Outcome
-    detail: str | None = None
-    wait_seconds: float | None = None
-    pass_done: bool = False
-    parked: bool = False
 
 
 def _work_of(job: Job) -> Work:
@@ -246,7 +376,7 @@ def _work_of(job: Job) -> Work:
     return Consolidation(job)
 
 
-def _steps(job: Job, work: Work) -> _Ending:
+def _steps(job: Job, work: Work) -> Ending:
     lease, services = job.lease, job.services
     slice_ends = time.monotonic() + services.policy.slice_seconds
     if lease.exhausted:
@@ -254,33 +384,67 @@ def _steps(job: Job, work: Work) -> _Ending:
     while True:
         try:
             if not work.step():
-                return _Ending(_done(job.tally), pass_done=True)
+                return Ending(_done(job.tally), pass_done=True)
         except ModelRefused as refused:
+            job.begin_anew()
             work.set_aside(Outcome.REFUSED, str(refused))
-        except TooLong as too_long:
-            if job.halvings >= MAX_HALVINGS:
-                work.set_aside(Outcome.TOO_LONG, str(too_long))
-                job.halvings = 0
-            else:
-                job.halvings += 1
-        except ModelUnavailable as unavailable:
-            wait_seconds = unavailable.retry_after_seconds * random.uniform(1.0, 1.2)  # noqa: S311 - jitter, not a secret
-            return _Ending(Outcome.OVERLOADED, str(unavailable), wait_seconds)
+        except (TooLong, AnswerCut) as too_large:
+            if not job.shrink(too_large):
+                job.begin_anew()
+                why = Outcome.TOO_LONG if isinstance(too_large, TooLong) else Outcome.UNREADABLE_ANSWER
+                work.set_aside(why, str(too_large))
+        except OutOfTokens as out:
+            if not job.fit_into_today(out.left):
+                return Ending(
+                    Outcome.DAILY_TOKENS,
+                    str(out),
+                    out.next_day_seconds,
+                    parked_because=str(out),
+                    attempt_back=True,
+                )
+        except NotAdmitted as waits:
+            wait_seconds = waits.wait_seconds * random.uniform(1.0, 2.0)  # noqa: S311 - jitter, not a secret
+            return Ending(Outcome.OVERLOADED, str(waits), wait_seconds, attempt_back=True)
+        except (ModelUnavailable, AnswerUnreadable) as error:
+            return _stopped_by(error, job)
         except CallAborted:
-            return _Ending(Outcome.INTERRUPTED)
+            return Ending(Outcome.INTERRUPTED)
         except WindowTooSmall as too_small:
-            return _Ending(Outcome.TOO_LONG, str(too_small), PARKED_SECONDS, parked=True)
-        except AnswerUnreadable as unreadable:
-            return _Ending(Outcome.UNREADABLE_ANSWER, str(unreadable), _back_off_seconds(lease.attempts))
-        except EditRefused as refused_edits:
-            return _Ending(
-                Outcome.REFUSED_EDITS, str(refused_edits)[:2_000], _back_off_seconds(lease.attempts)
+            return Ending(
+                Outcome.PARKED,
+                str(too_small),
+                PARKED_SECONDS,
+                parked_because=str(too_small),
+                attempt_back=True,
+            )
+        except (ModelRejected, EditRefused) as error:
+            outcome = Outcome.REFUSED_EDITS if isinstance(error, EditRefused) else Outcome.FAILED
+            return Ending(
+                outcome,
+                str(error)[:2_000],
+                back_off_seconds(lease.attempts, random.random()),  # noqa: S311 - jitter, not a secret
             )
         fault_point("after_step")
         if services.drain.is_set():
-            return _Ending(Outcome.INTERRUPTED)
+            return Ending(Outcome.INTERRUPTED)
         if time.monotonic() >= slice_ends:
-            return _Ending(Outcome.CONTINUES)
+            return Ending(Outcome.CONTINUES)
+
+
+def _stopped_by(error: ModelUnavailable | AnswerUnreadable, job: Job) -> Ending:
+    """Tell the limiter, so that no other worker has to find out, and end the job."""
+    lease = job.lease
+    fault = fault_of(error) or Fault()
+    name = getattr(error, "model", "") or job.services.models.name_for(lease.kind, lease.agent)
+    trouble = job.services.limiter.failed(
+        name,
+        lease.agent_id,
+        least_seconds=fault.least_seconds,
+        enough=fault.enough,
+        why=str(error),
+        parked=fault.parked,
+    )
+    return ending_after(error, trouble=trouble, attempts=lease.attempts, jitter=random.random())  # noqa: S311 - jitter, not a secret
 
 
 def _done(tally: Tally) -> Outcome:
@@ -289,14 +453,10 @@ def _done(tally: Tally) -> Outcome:
     return Outcome.REMEMBERED if tally.stored_something else Outcome.NOTHING_TO_REMEMBER
 
 
-def _back_off_seconds(attempts: int) -> float:
-    """Full seconds to wait after the given number of attempts: doubling from 15 s, at most an hour, with jitter."""
-    wait_seconds = min(BACK_OFF_SECONDS * 2.0 ** (attempts - 1), BACK_OFF_MAX_SECONDS)
-    return wait_seconds * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
-
-
-def _try_to_end(job: Job, work: Work, ending: _Ending) -> JobResult:
+def _try_to_end(job: Job, work: Work, ending: Ending) -> JobResult:
     fault_point("before_release")
+    if ending.detail is not None:
+        ending = replace(ending, detail=mask(ending.detail))
     try:
         decision = _end(job, work, ending)
     except FencedOff:
@@ -308,7 +468,7 @@ def _try_to_end(job: Job, work: Work, ending: _Ending) -> JobResult:
     return _result(job, ending.outcome, ending.detail)
 
 
-def _end(job: Job, work: Work, ending: _Ending) -> Decision:
+def _end(job: Job, work: Work, ending: Ending) -> Decision:
     lease, services = job.lease, job.services
     with fenced(services.database, lease) as (connection, row):
         values: dict[str, Any] = {}
@@ -321,17 +481,17 @@ def _end(job: Job, work: Work, ending: _Ending) -> Decision:
             }
         if ending.wait_seconds is not None:
             values["not_before_ms"] = now_ms(connection) + round(ending.wait_seconds * 1000)
-        if ending.parked:
-            values["parked_because"] = ending.detail
+        if ending.parked_because is not None:
+            values["parked_because"] = ending.parked_because
         job.record(
             connection, outcome=ending.outcome.value, detail=ending.detail, ended_ms=now_ms(connection)
         )
         return release(
             connection,
-            row,
+            lock(connection, lease.agent_id) or row,
             lease,
             policy=services.policy,
-            attempt_back=(ending.outcome.gives_attempt_back or ending.parked) and not ending.pass_done,
+            attempt_back=(ending.outcome.gives_attempt_back or ending.attempt_back) and not ending.pass_done,
             values=values,
         )
 

@@ -25,6 +25,7 @@ from takeaways.workers.faults import fault_point
 from takeaways.workers.leases import fenced
 from takeaways.workers.models import Answered, MemoryModel
 from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest
+from takeaways.workers.secrets import mask_answer
 
 if TYPE_CHECKING:
     from takeaways.workers.jobs import Job
@@ -57,7 +58,7 @@ def asked_once(
     with the job that made it, in the same commit. Raises what `ask` and `check` raise, and `FencedOff`.
     """
     lease = job.lease
-    asked = prompt_hash(lease.kind, request, job.services.model)
+    asked = prompt_hash(lease.kind, request, job.model)
     with job.services.database.read() as connection:
         kept = find(connection, lease.agent_id, lease.generation, lease.kind, asked, answers)
     if kept is not None:
@@ -73,7 +74,8 @@ def asked_once(
     answered = ask()
     fault_point("after_model")
     job.tally.spent(answered.usage, answered.model)
-    checked = check(answered.answer)
+    answer = mask_answer(answered.answer)
+    checked = check(answer)
     with fenced(job.services.database, lease) as (connection, _):
         drop(connection, lease.agent_id, lease.kind)
         connection.execute(
@@ -85,7 +87,7 @@ def asked_once(
                 job_id=lease.job_id,
                 model=answered.model,
                 # As ASCII: what a model says may hold what a database's text does not take.
-                answer=json.dumps(answered.answer.model_dump(mode="python"), ensure_ascii=True),
+                answer=json.dumps(answer.model_dump(mode="python"), ensure_ascii=True),
                 kept_at_ms=now_ms(connection),
             )
         )

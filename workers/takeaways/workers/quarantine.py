@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select, update
 
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.queues import Kind
+from takeaways.schemas.secrets import mask
 from takeaways.schemas.tables import quarantines
 from takeaways.workers.leases import Lease
 from takeaways.workers.outcomes import Outcome
@@ -22,6 +23,7 @@ def put(
 ) -> str:
     """Record that `items` messages or candidates are set aside; a batch that fails again waits twice as long."""
     at_ms = now_ms(connection)
+    reason = mask(f"{why}: {detail}")
     if (again := lease.work.quarantine_id) is not None:
         attempts = quarantines.c.attempts
         tried = connection.execute(select(attempts).where(quarantines.c.quarantine_id == again)).scalar_one()
@@ -29,7 +31,7 @@ def put(
         connection.execute(
             update(quarantines)
             .where(quarantines.c.quarantine_id == again)
-            .values(attempts=attempts + 1, reason=f"{why}: {detail}", retry_at_ms=at_ms + wait_ms)
+            .values(attempts=attempts + 1, reason=reason, retry_at_ms=at_ms + wait_ms)
         )
         return again
     quarantine_id = uuid.uuid4().hex
@@ -38,7 +40,7 @@ def put(
             quarantine_id=quarantine_id,
             agent_id=lease.agent_id,
             kind=lease.kind.value,
-            reason=f"{why}: {detail}",
+            reason=reason,
             items=items,
             attempts=1,
             made_at_ms=at_ms,

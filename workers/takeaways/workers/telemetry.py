@@ -23,7 +23,7 @@ Every ending of a job (`Outcome`; the jobs table, logs, metrics, Flower and the 
 | `failed` | an error that is none of the others; the job's detail names it | after a back-off |
 | `quarantined` | the batch failed as often as it may and is set aside, visibly | alone, after a cool-down |
 
-Text of messages never gets into a log: values are cut short, and a traceback shows no values at all.
+Text of messages never gets into a log: values are cut short, secrets in them masked, and a traceback shows no values at all.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from typing import Any, Final, Literal, TextIO
 import structlog
 
 from takeaways.schemas.errors import TakeawaysError
+from takeaways.schemas.secrets import mask
 
 LogFormat = Literal["auto", "json", "text"]
 _MAX_VALUE_CHARS: Final = 300
@@ -143,6 +144,8 @@ def _without_nothing(_logger: Any, _method: str, event: MutableMapping[str, Any]
 
 def _short(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        if isinstance(value, str) and len(value) > _MAX_VALUE_CHARS and key != "at":
-            event[key] = f"{value[:_MAX_VALUE_CHARS]}… ({len(value)} characters)"
+        if isinstance(value, str) and key != "at":
+            shown = mask(value)
+            long = len(shown) > _MAX_VALUE_CHARS
+            event[key] = f"{shown[:_MAX_VALUE_CHARS]}… ({len(shown)} characters)" if long else shown
     return event

@@ -9,7 +9,7 @@ from typing import Final
 from takeaways.schemas.secrets.blocks import passwords_in_urls, private_keys
 from takeaways.schemas.secrets.cards import cards
 from takeaways.schemas.secrets.named import named
-from takeaways.schemas.secrets.spans import MASK, Found, joined, places
+from takeaways.schemas.secrets.spans import Found, joined, outside_masks
 from takeaways.schemas.secrets.tokens import tokens
 
 __all__ = ["Found", "find"]
@@ -31,12 +31,7 @@ def find(text: str) -> list[Found]:
         return []
     found = [*_in(text)]
     found += _across_seams(text)
-    if found and MASK in text:  # what was masked before stays as it is
-        before = [(at, text.find("]", at)) for at in places(text, MASK)]
-        found = [
-            one for one in found if not any(one.start <= end and start < one.end for start, end in before)
-        ]
-    return joined(found) if found else found
+    return joined(outside_masks(text, found))
 
 
 def _in(text: str) -> Iterator[Found]:

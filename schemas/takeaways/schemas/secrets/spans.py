@@ -38,6 +38,14 @@ def joined(found: list[Found]) -> list[Found]:
     return result
 
 
+def outside_masks(text: str, found: list[Found]) -> list[Found]:
+    """What touches no mask that is there already: that stays as it is."""
+    if not found or MASK not in text:
+        return found
+    masks = [(at, text.find("]", at)) for at in places(text, MASK)]
+    return [one for one in found if not any(one.start <= end and start < one.end for start, end in masks)]
+
+
 def places(text: str, words: str) -> Iterator[int]:
     """Where `words` stand in `text`. Much faster than any pattern, which is then tried only there."""
     at = text.find(words)

@@ -60,12 +60,13 @@ def list_(
 
 @command(group)
 def show(letter_id: Letter, as_json: AsJson = False) -> None:
-    """Show one with the bytes that were published.
+    """Show one with the text that was published, secrets in it masked.
 
-    They may hold what people said: mind where you paste them.
+    It may hold what people said: mind where you paste it.
 
     Example: `takeaways dead-letters show d:0123…`
     """
+    from takeaways.schemas.secrets import mask
     from takeaways.workers import deadletters
 
     database = open_for_reading(read_settings())
@@ -73,7 +74,7 @@ def show(letter_id: Letter, as_json: AsJson = False) -> None:
         letter = deadletters.show(database, letter_id)
     finally:
         database.dispose()
-    raw = letter.raw.decode("utf-8", "backslashreplace")
+    raw = mask(letter.raw.decode("utf-8", "backslashreplace"))
     if as_json:
         facts: dict[str, Any] = {
             name: getattr(letter, name)

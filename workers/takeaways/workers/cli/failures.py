@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 
 from takeaways.schemas.errors import Misconfigured, TakeawaysError, Transient
+from takeaways.schemas.secrets import mask
 from takeaways.workers.exits import Exit
 
 
 def explain(error: Exception) -> tuple[Exit, str] | None:
     """The code and the line for an error that is to be expected; None for one that deserves its traceback."""
     if isinstance(error, TakeawaysError):
-        return code_of(error), str(error)
+        return code_of(error), mask(str(error))
     if isinstance(error, OSError) and error.filename is not None:
         return Exit.FAILED, f"{os.fspath(error.filename)!s}: {error.strerror}"
     # The two clients are imported only by commands that use them, so they are told apart by name.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from takeaways.schemas.secrets import mask
 from takeaways.schemas.text import one_line
 from takeaways.workers.models.requests import (
     ConsolidationRequest,
@@ -48,10 +49,15 @@ def _pieces(request: ConsolidationRequest) -> Iterator[str]:
         yield repair_text(request.repair)
 
 
+def _shown(text: str) -> str:
+    """One line. What was stored before a secret of its kind was known is masked here."""
+    return mask(one_line(text))
+
+
 def repair_text(repair: Repair) -> str:
     """The complaints about the answer before, and that answer where there is room for it."""
     before = f"=== your answer before ===\n{repair.answer.model_dump_json()}\n" if repair.answer else ""
-    wrong = "".join(f"- {one_line(complaint)}\n" for complaint in repair.complaints)
+    wrong = "".join(f"- {_shown(complaint)}\n" for complaint in repair.complaints)
     return (
         f"{before}=== what is wrong with it ===\n{wrong}=== end ===\n"
         "Nothing of it was applied. Answer again, whole, with this put right.\n"
@@ -60,23 +66,21 @@ def repair_text(repair: Repair) -> str:
 
 def section_text(section: OfferedSection) -> str:
     """A section's title and gist, and its lines."""
-    head = f"[{section.label}] {one_line(section.title)}\n"
-    gist = f"gist: {one_line(section.gist)}\n" if section.gist else ""
+    head = f"[{section.label}] {_shown(section.title)}\n"
+    gist = f"gist: {_shown(section.gist)}\n" if section.gist else ""
     return head + gist + "".join(map(_line, section.lines))
 
 
 def _line(line: OfferedLine) -> str:
     pinned = ", pinned" if line.pinned else ""
     times = f", {line.strength} times" if line.strength > 1 else ""
-    return (
-        f"[{line.label}] {line.kind}, said {_when(line.said_at_ms)}{times}{pinned}: {one_line(line.text)}\n"
-    )
+    return f"[{line.label}] {line.kind}, said {_when(line.said_at_ms)}{times}{pinned}: {_shown(line.text)}\n"
 
 
 def candidate_text(candidate: OfferedCandidate) -> str:
     """A candidate with its topic."""
-    about = f"{candidate.kind}, said {_when(candidate.said_at_ms)}, about {one_line(candidate.topic)}"
-    return f"[{candidate.label}] {about}: {one_line(candidate.text)}\n"
+    about = f"{candidate.kind}, said {_when(candidate.said_at_ms)}, about {_shown(candidate.topic)}"
+    return f"[{candidate.label}] {about}: {_shown(candidate.text)}\n"
 
 
 def _when(at_ms: int) -> str:

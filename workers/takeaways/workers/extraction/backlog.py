@@ -14,6 +14,7 @@ from takeaways.schemas.memories import Candidate
 from takeaways.schemas.tables import candidates, messages, rooms
 from takeaways.schemas.transcripts import PARTS, Said
 from takeaways.workers.extraction.segment import RoomBacklog
+from takeaways.workers.secrets import mask
 
 MAX_ROWS: Final = 2_000
 Key = tuple[str, str]
@@ -82,8 +83,8 @@ def _room(connection: Connection, agent_id: str, room_id: str, found: Iterable[R
     ).one_or_none()
     return RoomBacklog(
         room_id=room_id,
-        title=(room.title if room else None) or "",
-        previous_summary=(room.summary if room else None) or "",
+        title=mask((room.title if room else None) or ""),
+        previous_summary=mask((room.summary if room else None) or ""),
         said=tuple(said(row) for row in found),
     )
 

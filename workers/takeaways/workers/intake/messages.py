@@ -17,6 +17,7 @@ from takeaways.schemas.events import (
     to_ms,
 )
 from takeaways.schemas.ids import message_id
+from takeaways.schemas.secrets import mask_label, mask_parts
 from takeaways.schemas.transcripts import PARTS, cut, normalise
 
 # Producers cut here too; a reader does it again, because not every producer is ours.
@@ -140,7 +141,7 @@ def _incoming(
         message_id=id_,
         role=message.role,
         author_id=author.id,
-        author_name=author.name,
+        author_name=mask_label(author.name),
         author_kind=author.kind,
         user_id=user_id,
         run_id=run_id,
@@ -150,5 +151,6 @@ def _incoming(
         said_at_ms=to_ms(said_at),
         offset_minutes=offset_minutes(said_at),
         undated=undated,
-        parts=PARTS.dump_json(cut(normalise(message), MAX_MESSAGE_BYTES)).decode("utf-8"),
+        # Masked while it is whole: a cut would leave half a secret that nobody knows any more.
+        parts=PARTS.dump_json(cut(mask_parts(normalise(message)), MAX_MESSAGE_BYTES)).decode("utf-8"),
     )

@@ -21,6 +21,7 @@ from takeaways.schemas.events import (
     RunCompleted,
     to_ms,
 )
+from takeaways.schemas.secrets import mask_label
 from takeaways.workers.intake.admission import is_of_erased_person, is_outdated
 from takeaways.workers.intake.entries import Entry
 from takeaways.workers.intake.messages import NO_PARTS, IncomingMessage, offset_minutes, run_end
@@ -109,9 +110,10 @@ class _Planner:
         raise AssertionError(f"{type(data).__name__} is not planned here")
 
     def _name(self, data: AnyData, agent: AgentCopy, room: RoomCopy) -> None:
-        if data.agent.name and data.agent.name != agent.name:
-            agent.name, agent.touched = data.agent.name, True
-        title: str | None = data.room.title  # type: ignore[union-attr] # only events of a room come here
+        name = mask_label(data.agent.name)
+        if name and name != agent.name:
+            agent.name, agent.touched = name, True
+        title = mask_label(data.room.title)  # type: ignore[union-attr] # only events of a room come here
         if title and title != room.title:
             room.title, room.changed = title, True
 
