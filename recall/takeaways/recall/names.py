@@ -24,12 +24,9 @@ def file_stem(any_id: str) -> str:
     """The name of a file or folder for `any_id`, without a suffix. Raises `BadInput` for what is no id."""
     if problem := why_bad(any_id):
         raise BadInput(problem)
-    if (
-        mask(any_id) == any_id
-        and _PLAIN.fullmatch(any_id)
-        and not _DEVICES.fullmatch(any_id)
-        and not any_id.endswith(".")
-    ):
+    shown = mask(any_id)
+    is_plain = _PLAIN.fullmatch(any_id) and not _DEVICES.fullmatch(any_id) and not any_id.endswith(".")
+    if is_plain and shown == any_id:
         return any_id
-    slug = re.sub(r"[^a-z0-9]+", "-", mask(any_id).lower(), flags=re.ASCII)[:_SLUG_LENGTH].strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", shown.lower(), flags=re.ASCII)[:_SLUG_LENGTH].strip("-")
     return f"{slug or 'id'}~{digest(any_id)[:_HASH_LENGTH]}"

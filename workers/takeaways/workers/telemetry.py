@@ -23,7 +23,8 @@ Every ending of a job (`Outcome`; the jobs table, logs, metrics, Flower and the 
 | `failed` | an error that is none of the others; the job's detail names it | after a back-off |
 | `quarantined` | the batch failed as often as it may and is set aside, visibly | alone, after a cool-down |
 
-Text of messages never gets into a log: values are cut short, secrets in them masked, and a traceback shows no values at all.
+Text of messages never gets into a log: values are cut short, secrets in them masked, and a traceback shows
+no values at all.
 """
 
 from __future__ import annotations
