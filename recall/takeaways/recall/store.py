@@ -76,6 +76,11 @@ def load_memory(connection: Connection, agent_id: str, revision: int | None = No
         raise BadInput(
             f"agent {agent_id!r} has no revision {revision}; it may have been thinned out or erased"
         )
+    if row.sections is None:
+        raise BadInput(
+            f"revision {row.revision} of agent {agent_id!r} was thinned out; `takeaways memory show "
+            f"--revision {row.revision}` makes it again from the accounts"
+        )
     sections = _sections(connection, agent_id, row.sections)
     missing = sum(digest not in sections for digest in row.sections)
     if missing:

@@ -135,7 +135,9 @@ agents = Table(
     _ms("left_until_ms"),
     _ms("not_before_ms"),
     Column("parked_because", Text),
-    Column("spent_day", BigInteger, comment="the day that spent_tokens belongs to, counted since 1970 in UTC"),
+    Column(
+        "spent_day", BigInteger, comment="the day that spent_tokens belongs to, counted since 1970 in UTC"
+    ),
     _count("spent_tokens"),
     _ms("extraction_retry_ms"),
     _ms("consolidation_retry_ms"),
@@ -214,6 +216,7 @@ messages = Table(
         comment="said_at_ms stands in for its run's end",
     ),
     Column("parts", JSON, nullable=False),
+    Column("expired_ms", BigInteger, comment="when retention deleted the text"),
     _id("read_by", nullable=True),
     _id("quarantine_id", nullable=True),
     Index(

@@ -22,6 +22,7 @@ from takeaways.workers.consolidation.became import became
 from takeaways.workers.consolidation.edits import Account, Applied, Guards, apply
 from takeaways.workers.consolidation.fit import Fitted, fit
 from takeaways.workers.consolidation.offer import Offer, offer, offered_tokens
+from takeaways.workers.consolidation.render import render
 from takeaways.workers.consolidation.repair import SHARE, repairing
 from takeaways.workers.jobs import Job
 from takeaways.workers.leases import fenced
@@ -57,12 +58,12 @@ class Consolidation:
 
     def _ask(self, memory: Memory, batch: Offer) -> Applied:
         """The model's edits applied. An answer that breaks a rule is asked for once more, with the complaints."""
-        model = self._job.services.model
+        job, model = self._job, self._job.model
         answers: list[ConsolidationAnswer] = []
         try:
             return self._asked(memory, batch, batch.request, answers)
         except EditRefused as refused:
-            room_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
+            room_tokens = consolidation_tokens(job.window, model.overhead_tokens(Kind.CONSOLIDATION))
             again = repairing(
                 batch.request, answers[-1], refused.complaints, room_tokens - batch.tokens, model.count_tokens
             )
@@ -86,7 +87,9 @@ class Consolidation:
         return kept_answers.asked_once(
             job,
             request,
-            lambda: job.services.model.consolidate(request, job.call),
+            lambda: job.ask(
+                job.model.count_tokens(render(request)), lambda: job.model.consolidate(request, job.call)
+            ),
             check,
             ConsolidationAnswer,
         )
@@ -122,7 +125,7 @@ class Consolidation:
     def _plan(self) -> tuple[Revision, Fitted, Offer | None]:
         """The current revision, its memory within its share (a window may have become smaller), and the batch."""
         job = self._job
-        work, model = job.lease.work, job.services.model
+        work, model = job.lease.work, job.model
         with job.services.database.read() as connection:
             current = load_memory(connection, job.lease.agent_id)
             waiting = store.load_waiting(
@@ -130,17 +133,17 @@ class Consolidation:
             )
         if not waiting:
             return current, Fitted(current.memory), None
-        room_tokens = consolidation_tokens(model.window, model.overhead_tokens(Kind.CONSOLIDATION))
+        room_tokens = consolidation_tokens(job.window, model.overhead_tokens(Kind.CONSOLIDATION))
         start = self._fit(current.memory)
         room_tokens -= round(room_tokens * SHARE)
-        return current, start, offer(start.memory, waiting, room_tokens >> job.halvings, model.count_tokens)
+        return current, start, offer(start.memory, waiting, job.at_most(room_tokens), model.count_tokens)
 
     def _fit(self, memory: Memory) -> Fitted:
         job = self._job
-        model = job.services.model
+        model = job.model
         with job.services.database.read() as connection:
             at_ms = now_ms(connection)
-        share_tokens = memory_tokens(model.window)
+        share_tokens = memory_tokens(job.window)
         return fit(memory, share_tokens, lambda shown: offered_tokens(shown, model.count_tokens), at_ms)
 
     def _commit(self, current: Revision, batch: Offer, account: Account, memory: Memory) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 import regex
 
 from takeaways.schemas.memories import Candidate, Line, Memory, Section
+from takeaways.schemas.secrets import find
 from takeaways.workers.consolidation.offer import Offer
 from takeaways.workers.models.answers import (
     Accounted,
@@ -225,6 +226,8 @@ class _Reviewer:
         known = len(self.found.complaints)
         if is_placeholder(plain_line(line.text)):
             self.complain(f"{where}: a line is a placeholder for text that is not there")
+        if find(line.text):
+            self.complain(f"{where}: a line holds a secret")
         if unknown := [label for label in line.candidates if label not in self._desk.candidates]:
             self.complain(f"{where}: a line names {_label(unknown[0])}, which was not offered")
             return False
@@ -287,12 +290,16 @@ class _Reviewer:
         title = plain_title(text)
         if is_placeholder(title):
             self.complain(f"{where}: its title says nothing")
+        if find(title):
+            self.complain(f"{where}: its title holds a secret")
         return title
 
     def _gist(self, text: str, where: str) -> str:
         gist = plain_gist(text)
         if gist and is_placeholder(gist):
             self.complain(f"{where}: its gist is a placeholder for text that is not there")
+        if find(gist):
+            self.complain(f"{where}: its gist holds a secret")
         return gist
 
 

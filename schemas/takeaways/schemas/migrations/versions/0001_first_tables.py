@@ -188,7 +188,9 @@ def upgrade() -> None:
         sa.Column("output_tokens", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("cached_tokens", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("written_tokens", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("cost_microdollars", sa.BigInteger(), nullable=True, comment="null: a model without a price"),
+        sa.Column(
+            "cost_microdollars", sa.BigInteger(), nullable=True, comment="null: a model without a price"
+        ),
         sa.Column(
             "window",
             sa.BigInteger(),
@@ -250,6 +252,7 @@ def upgrade() -> None:
             comment="said_at_ms stands in for its run's end",
         ),
         sa.Column("parts", JSON, nullable=False),
+        sa.Column("expired_ms", sa.BigInteger(), nullable=True, comment="when retention deleted the text"),
         sa.Column("read_by", ID, nullable=True),
         sa.Column("quarantine_id", ID, nullable=True),
         sa.PrimaryKeyConstraint("agent_id", "room_id", "message_id", name="pk_messages"),
