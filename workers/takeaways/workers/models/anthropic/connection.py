@@ -141,7 +141,7 @@ async def _watched(work: Callable[[], Coroutine[Any, Any, T]], model: str, call:
                 raise CallAborted(f"{model}: the call was called off")
             if left <= 0:
                 raise ModelFailed(
-                    f"{model}: no whole answer within {call.timeout_seconds:g} s", FAILED_SECONDS, model=model
+                    f"{model}: no whole answer within {call.timeout_seconds:.3g} s", FAILED_SECONDS, model=model
                 )
     finally:
         if not task.done():

@@ -313,7 +313,7 @@ class _Exchange(Generic[A]):
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise ModelFailed(
-                f"{self.model.name}: no whole answer within {self.call.timeout_seconds:g} s",
+                f"{self.model.name}: no whole answer within {self.call.timeout_seconds:.3g} s",
                 model=self.model.name,
             )
         return replace(self.call, timeout_seconds=left)
