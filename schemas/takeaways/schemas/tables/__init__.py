@@ -60,7 +60,7 @@ metadata = MetaData(
 )
 
 IdText = String(255).with_variant(String(255, collation="C"), "postgresql")
-JSON = _JSON().with_variant(JSONB(), "postgresql")
+JSON = _JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 
 def _id(name: str, *, primary_key: bool = False, nullable: bool = False) -> Column[str]:

@@ -10,9 +10,10 @@ import typer
 from takeaways.workers.cli import (
     dead_letters,
     demo,
+    erase,
     import_,
     jobs,
-    memory,
+    memory_edits,
     migrate,
     publish,
     recall,
@@ -53,7 +54,7 @@ _add(START, "demo", demo.demo)
 _add(START, "up", up.up)
 _add(DATA, "import", import_.import_)
 application.add_typer(publish.group, name="publish", rich_help_panel=DATA)
-application.add_typer(memory.group, name="memory", rich_help_panel=DATA)
+application.add_typer(memory_edits.group, name="memory", rich_help_panel=DATA)
 _add(DATA, "recall", recall.recall)
 _add(WORK, "worker", worker.worker)
 _add(WORK, "intake", worker.intake)
@@ -63,4 +64,5 @@ _add(WORK, "flush", work.flush)
 _add(CARE, "status", status.status)
 _add(CARE, "jobs", jobs.jobs)
 application.add_typer(dead_letters.group, name="dead-letters", rich_help_panel=CARE)
+application.add_typer(erase.group, name="erase", rich_help_panel=CARE)
 _add(CARE, "migrate", migrate.migrate)

@@ -30,6 +30,7 @@ def agent(agent: Agent, yes: Yes = False, as_json: AsJson = False) -> None:
     """
     from takeaways.schemas.events import AgentDeleted
 
+    _check("agent id", agent)
     _erase(AgentDeleted(), agent, f"everything about agent {agent}", yes, as_json)
 
 
@@ -48,6 +49,7 @@ def room(
     """
     from takeaways.schemas.events import RoomDeleted, RoomRef
 
+    _check("room id", room)
     _erase(RoomDeleted(room=RoomRef(id=room)), agent, f"room {room} of agent {agent}", yes, as_json)
 
 
@@ -66,6 +68,7 @@ def person(
     """
     from takeaways.schemas.events import PersonDeleted
 
+    _check("person id", person)
     _erase(PersonDeleted(person_id=person), agent, f"person {person}, for agent {agent}", yes, as_json)
 
 
@@ -74,16 +77,12 @@ def _erase(
 ) -> None:
     from sqlalchemy import select
 
-    from takeaways.schemas.errors import BadInput
-    from takeaways.schemas.ids import why_bad
     from takeaways.schemas.tables import agents, erasures
     from takeaways.workers.bootstrap import connect, open_database
     from takeaways.workers.cli.context import open_for_reading
     from takeaways.workers.erasing import go_on
     from takeaways.workers.intake.erase import erase
 
-    if problem := why_bad(agent):
-        raise BadInput(f"agent id: {problem}")
     settings = read_settings()
     open_for_reading(settings).dispose()
     database = open_database(settings)
@@ -111,6 +110,14 @@ def _erase(
     finally:
         database.dispose()
     _tell(what, left[0], as_json)
+
+
+def _check(name: str, value: str) -> None:
+    from takeaways.schemas.errors import BadInput
+    from takeaways.schemas.ids import why_bad
+
+    if problem := why_bad(value):
+        raise BadInput(f"{name}: {problem}")
 
 
 def _tell(what: str, erasure: dict[str, Any], as_json: bool) -> None:

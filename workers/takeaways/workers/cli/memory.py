@@ -1,8 +1,8 @@
-"""`takeaways memory show|history|diff`."""
+"""`takeaways memory show|history|diff|blame`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +14,11 @@ from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from takeaways.recall import Revision
+    from takeaways.workers.history import Blamed, Changed, Made
 
-group = typer.Typer(no_args_is_help=True, help="Show an agent's memory, its history and what changed.")
+group = typer.Typer(
+    no_args_is_help=True, help="An agent's memory: show it, ask why, edit, pin, undo, take it elsewhere."
+)
 Agent = Annotated[str, typer.Argument(help="The agent's id.")]
 
 
@@ -23,16 +26,20 @@ Agent = Annotated[str, typer.Argument(help="The agent's id.")]
 def show(
     agent: Agent,
     revision: Annotated[int | None, typer.Option(min=1, help="An earlier revision.")] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(help="What was believed then, in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"]),
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="The index that a note carries.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the memory as Markdown.
+    """Print the memory as Markdown: the current one, an earlier revision, or what was believed at a time.
 
-    Examples: `takeaways memory show scout`, `takeaways memory show scout --revision 3 --json`
+    Examples: `takeaways memory show scout`, `takeaways memory show scout --at 2026-03-31`
     """
     from takeaways.recall import memory_md, summary_md
 
-    found = _load(agent, revision)
+    found = _load(agent, revision, at=at)
     if as_json:
         print_json(
             {
@@ -52,39 +59,34 @@ def history(
     limit: Annotated[int, typer.Option(min=1, help="How many revisions, newest first.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the revisions, newest first.
+    """List the revisions, newest first, each with what it did, and by which job, model and prompt.
 
     Example: `takeaways memory history scout`
     """
-    from sqlalchemy import select
-
-    from takeaways.schemas.tables import revisions
+    from takeaways.workers.history import made
 
     database = open_for_reading(read_settings())
-    wanted = (
-        select(revisions)
-        .where(revisions.c.agent_id == agent)
-        .order_by(revisions.c.revision.desc())
-        .limit(limit)
-    )
     try:
         with database.read() as connection:
-            found = [dict(row) for row in connection.execute(wanted).mappings()]
+            found = made(connection, agent, limit=limit)
     finally:
         database.dispose()
     if not found:
         _nothing(agent)
     if as_json:
-        print_json([_history_as_json(row) for row in found])
+        print_json([_history_as_json(one) for one in found])
         return
-    shown = table("revision", "made", "by", "sections", "job", right=("revision", "sections"))
-    for row in found:
+    shown = table("revision", "made", "by", "did", "model", "prompt", "job", right=("revision",))
+    for one in found:
+        by = f"{one.made_by} ({one.author})" if one.author else one.made_by
         shown.add_row(
-            str(row["revision"]),
-            moment(row["made_at_ms"]),
-            plain(row["made_by"]),
-            str(len(row["sections"])),
-            row["job_id"] or "",
+            str(one.number),
+            moment(one.made_at_ms),
+            plain(by),
+            plain(_did(one)),
+            plain(one.model),
+            plain(one.prompt_version),
+            one.job_id or "",
         )
     console().print(shown)
 
@@ -125,13 +127,86 @@ def diff(
         out.print(plain(line), style=_colour(line))
 
 
-def _load(agent: str, revision: int | None, *, empty_is_fine: bool = False) -> Revision:
-    from takeaways.recall import load_memory, snapshot
+@command(group)
+def blame(
+    agent: Agent,
+    line: Annotated[
+        str | None, typer.Argument(help="The beginning of a line's id; all lines by default.")
+    ] = None,
+    revision: Annotated[int | None, typer.Option(min=1, help="An earlier revision.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show for each line who said so: candidates, rooms, messages, times and quotes.
+
+    Of one line it also tells what it said before, until when, and what took its place.
+
+    Examples: `takeaways memory blame scout`, `takeaways memory blame scout l:3f9c`
+    """
+    from takeaways.workers import history as past
+
+    database = open_for_reading(read_settings())
+    try:
+        with database.read() as connection:
+            if not past.current_number(connection, agent):
+                _nothing(agent)
+            found = past.blame(connection, agent, revision)
+            if line is not None:
+                named = line.removeprefix("l:")
+                found = [one for one in found if one.line.id.removeprefix("l:").startswith(named)]
+            ids = [one.line.id for one in found] if line is not None else []
+            changes = [change for id_ in ids for change in past.changes_of(connection, agent, id_)]
+    finally:
+        database.dispose()
+    if not found:
+        console(stderr=True).print(plain(f"takeaways: no line of {agent} has an id that begins with {line}"))
+        raise typer.Exit(Exit.NOTHING_FOUND)
+    if as_json:
+        print_json([_blamed_as_json(one, changes) for one in found])
+        return
+    _print_blame(found, changes)
+
+
+@command(group)
+def changes(agent: Agent, as_json: AsJson = False) -> None:
+    """List what is no longer believed, oldest first: until when, what took its place, and why.
+
+    Example: `takeaways memory changes scout`
+    """
+    from takeaways.workers import history as past
+
+    database = open_for_reading(read_settings())
+    try:
+        with database.read() as connection:
+            if not past.current_number(connection, agent):
+                _nothing(agent)
+            found = past.changes_of(connection, agent)
+    finally:
+        database.dispose()
+    if as_json:
+        print_json([_changed_as_json(one) for one in found])
+        return
+    if not found:
+        console().print("Nothing was ever taken back.")
+    for one in found:
+        console().print(plain(_changed(one)))
+
+
+def _load(
+    agent: str, revision: int | None, *, at: datetime | None = None, empty_is_fine: bool = False
+) -> Revision:
+    from takeaways.recall import snapshot
+    from takeaways.workers import history as past
 
     database = open_for_reading(read_settings())
     try:
         with snapshot(database) as connection:
-            found = load_memory(connection, agent, revision)
+            if at is not None:
+                # A day means its end: what was believed on it.
+                until = at.replace(hour=23, minute=59, second=59) if at.time() == at.time().min else at
+                revision = past.revision_at(
+                    connection, agent, round(until.replace(tzinfo=UTC).timestamp() * 1000)
+                )
+            found = past.load_revision(connection, agent, revision)
     finally:
         database.dispose()
     if not found.number and not empty_is_fine:
@@ -144,14 +219,93 @@ def _nothing(agent: str) -> None:
     raise typer.Exit(Exit.NOTHING_FOUND)
 
 
-def _history_as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+def _did(one: Made) -> str:
+    """The account in words."""
+    from collections import Counter
+
+    from takeaways.workers.consolidation.account import Account
+
+    account = Account.from_json(one.account)
+    fates = Counter(settled.fate.value for settled in account.settled)
+    hows = Counter(retired.how.value for retired in account.retired)
+    words = [f"{number} {fate}" for fate, number in sorted(fates.items())]
+    words += [f"{number} {how.replace('_', ' ')}" for how, number in sorted(hows.items())]
+    if not words:
+        words = [f"{len(account.changes)} sections changed"]
+    return ", ".join([*words, one.why] if one.why else words)
+
+
+def _history_as_json(one: Made) -> dict[str, Any]:
     return {
-        "revision": row["revision"],
-        "made": iso(row["made_at_ms"]),
-        "made_by": row["made_by"],
-        "job_id": row["job_id"],
-        "sections": len(row["sections"]),
-        "account": row["account"],
+        "revision": one.number,
+        "made": iso(one.made_at_ms),
+        "made_by": one.made_by,
+        "author": one.author,
+        "why": one.why,
+        "job_id": one.job_id,
+        "model": one.model,
+        "prompt_version": one.prompt_version,
+        "thinned_out": not one.is_whole,
+        "account": one.account,
+    }
+
+
+def _print_blame(found: list[Blamed], changes: list[Changed]) -> None:
+    out = console()
+    section = None
+    for one in found:
+        if one.section != section:
+            section = one.section
+            out.print(plain(f"## {section}"), style="bold")
+        marks = f"{one.line.kind}{', pinned' if one.line.pinned else ''}"
+        out.print(plain(f"- {one.line.text}"))
+        out.print(plain(f"    {one.line.id}  {marks}  since revision {one.since_revision}"), style="dim")
+        for witness in one.witnesses:
+            where = f"{witness.room_title or witness.room_id}, message {witness.message_id}"
+            who = f" by {witness.author}" if witness.author else ""
+            out.print(plain(f"    {moment(witness.said_at_ms)}{who} in {where}: “{witness.quote}”"))
+        if not one.witnesses:
+            out.print(plain("    written by hand"))
+    for change in changes:
+        out.print(plain(_changed(change)))
+
+
+def _changed(one: Changed) -> str:
+    until = f"until revision {one.number} ({moment(one.made_at_ms)})"
+    why = f": {one.retired.reason}" if one.retired.reason else ""
+    now = f" Now: “{one.now}” ({one.retired.by})" if one.now else ""
+    how = one.retired.how.value.replace("_", " ")
+    return f"“{one.retired.line.text}” {until}, then {how}{why}.{now}"
+
+
+def _changed_as_json(one: Changed) -> dict[str, Any]:
+    return {
+        "until_revision": one.number,
+        "made": iso(one.made_at_ms),
+        "now": one.now,
+        **one.retired.model_dump(mode="json"),
+    }
+
+
+def _blamed_as_json(one: Blamed, changes: list[Changed]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "section": one.section,
+        **one.line.model_dump(mode="json"),
+        "since_revision": one.since_revision,
+        "witnesses": [
+            {
+                **{name: value for name, value in asdict(witness).items() if name != "said_at_ms"},
+                "said": iso(witness.said_at_ms),
+            }
+            for witness in one.witnesses
+        ],
+        "before": [
+            _changed_as_json(change)
+            for change in changes
+            if one.line.id in (change.retired.line.id, change.retired.by)
+        ],
     }
 
 
