@@ -104,6 +104,21 @@ class Settings(BaseSettings):
     daily_tokens: Tokens | None = Field(
         default=None, description="tokens of one agent in a day (UTC), sent and received, until its jobs stop"
     )
+    person_message_tokens: Tokens = Field(
+        default=_DEFAULT_POLICY.person_message_tokens,
+        description="what extraction keeps of one message of a person; the rest is cut off and counted",
+    )
+    answer_message_tokens: Tokens = Field(
+        default=_DEFAULT_POLICY.answer_message_tokens, description="the same for the agent's answers"
+    )
+    agent_message_tokens: Tokens = Field(
+        default=_DEFAULT_POLICY.agent_message_tokens,
+        description="the same for other agents, and for what the agent says between calls of tools",
+    )
+    tool_message_tokens: Tokens = Field(
+        default=_DEFAULT_POLICY.tool_message_tokens,
+        description="the same for calls of tools and what they return",
+    )
     hint_again_seconds: Seconds = _DEFAULT_POLICY.hint_again_seconds
     hint_again_max_seconds: Seconds = _DEFAULT_POLICY.hint_again_max_seconds
 

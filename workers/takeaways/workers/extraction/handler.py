@@ -14,6 +14,7 @@ from takeaways.workers import kept_answers, quarantine
 from takeaways.workers.budgets import extraction_tokens
 from takeaways.workers.extraction import backlog
 from takeaways.workers.extraction.answer import Accepted, accept
+from takeaways.workers.extraction.render import caps_of
 from takeaways.workers.extraction.segment import Planned, next_request
 from takeaways.workers.jobs import Job
 from takeaways.workers.leases import fenced
@@ -90,7 +91,9 @@ class Extraction:
         if not rooms:
             return None, {}
         room_tokens = extraction_tokens(model.window, model.overhead_tokens(Kind.EXTRACTION))
-        planned = next_request(rooms, room_tokens >> job.halvings, model.count_tokens)
+        planned = next_request(
+            rooms, room_tokens >> job.halvings, model.count_tokens, caps_of(job.services.policy)
+        )
         return planned, {key: revisions[key] for key in planned.message_keys}
 
     def _commit(self, revisions: dict[backlog.Key, int], accepted: Accepted) -> None:

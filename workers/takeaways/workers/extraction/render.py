@@ -18,6 +18,7 @@ from takeaways.workers.extraction.inserted import is_note, pieces
 from takeaways.workers.extraction.shorten import shorten
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source, Span
 from takeaways.workers.models.tokens import estimate
+from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.secrets import mask
 
 _FOLDER: Final = "agent-memory/"
@@ -49,6 +50,16 @@ class Caps:
     agents: int = 2_000
     tools: int = 800
     inserted: int = 60
+
+
+def caps_of(policy: Policy) -> Caps:
+    """The caps that the settings ask for."""
+    return Caps(
+        people=policy.person_message_tokens,
+        answers=policy.answer_message_tokens,
+        agents=policy.agent_message_tokens,
+        tools=policy.tool_message_tokens,
+    )
 
 
 @dataclass(slots=True)

@@ -24,6 +24,12 @@ class Policy:
     daily_tokens: int | None = None
     """Tokens, sent and received, after which an agent's jobs stop until the next day (UTC)."""
 
+    person_message_tokens: int = 8_000
+    """Of one message, what is kept of what people said; the next three are for other speakers."""
+    answer_message_tokens: int = 3_000
+    agent_message_tokens: int = 2_000
+    tool_message_tokens: int = 800
+
     hint_again_seconds: float = 30.0
     hint_again_max_seconds: float = 15 * 60.0
 
