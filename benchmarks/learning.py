@@ -28,7 +28,9 @@ from takeaways.workers.importing import Problem, events_of, read
 from takeaways.workers.intake.entries import read_entry
 from takeaways.workers.intake.transaction import take_in
 from takeaways.workers.leases.heartbeat import Heartbeat
+from takeaways.workers.models.limiter import Unlimited
 from takeaways.workers.models.seam import MemoryModel
+from takeaways.workers.models.shelf import OneModel
 from takeaways.workers.plain import plain_line
 from takeaways.workers.schedule.policy import Policy
 
@@ -101,7 +103,12 @@ class _Services:
     owner: str = "benchmark"
     hints: _NoHints = field(default_factory=_NoHints)
     drain: threading.Event = field(default_factory=threading.Event)
+    limiter: Unlimited = field(default_factory=Unlimited)
     heartbeat: Heartbeat = field(init=False)
+
+    @property
+    def models(self) -> OneModel:
+        return OneModel(self.model)
 
     def __post_init__(self) -> None:
         beat = Heartbeat(self.database, lease_seconds=self.policy.lease_seconds)

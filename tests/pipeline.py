@@ -23,6 +23,8 @@ from takeaways.workers.intake.transaction import take_in
 from takeaways.workers.jobs import JobResult, run_job
 from takeaways.workers.leases import Heartbeat
 from takeaways.workers.models import MemoryModel
+from takeaways.workers.models.limiter import Limiter, Unlimited
+from takeaways.workers.models.shelf import OneModel
 from takeaways.workers.schedule.boot import current_boot, stored_boot
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.policy import Policy
@@ -45,6 +47,11 @@ class Services:
     owner: str = "test"
     hints: NoHints = field(default_factory=NoHints)
     drain: threading.Event = field(default_factory=threading.Event)
+    limiter: Limiter = field(default_factory=Unlimited)
+
+    @property
+    def models(self) -> OneModel:
+        return OneModel(self.model)
 
 
 class Pipeline:

@@ -13,6 +13,8 @@ from celery.events import EventReceiver
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers.hints import celery_publisher
+from takeaways.workers.models.resolve import AgentModel
+from takeaways.workers.models.shelf import Chosen
 from takeaways.workers.settings import Settings
 from takeaways.workers.tasks import JobFailed, Runtime, worker_app
 from tests.waiting import wait_until
@@ -49,6 +51,11 @@ def test_a_failure_shows_no_text_of_what_failed(settings: Settings, sqlite_datab
     assert "diary" not in failed.traceback
 
 
+def chosen(services: Any) -> Chosen:
+    found: Chosen = services.models.chosen(Kind.EXTRACTION, AgentModel())
+    return found
+
+
 def test_services_are_made_once_however_many_jobs_come_first(settings: Settings) -> None:
     """Twenty threads that begin at once share one engine and one model."""
     app = worker_app(settings)
@@ -62,7 +69,7 @@ def test_services_are_made_once_however_many_jobs_come_first(settings: Settings)
         thread.join()
 
     assert len(set(map(id, found))) == 1
-    assert len({id(services.model) for services in found}) == 1  # type: ignore[attr-defined]
+    assert len({id(chosen(services).model) for services in found}) == 1
     runtime.close()
     runtime.close()
 

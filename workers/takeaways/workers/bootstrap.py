@@ -11,7 +11,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis
@@ -22,6 +22,11 @@ from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.drain import watch
 from takeaways.workers.hints import Hints, Publish, celery_publisher
 from takeaways.workers.leases import Heartbeat
+from takeaways.workers.models.limiter import Limits, SharedLimiter
+from takeaways.workers.models.prices import PRICES
+from takeaways.workers.models.resolve import WorkingModels
+from takeaways.workers.models.shelf import ModelShelf
+from takeaways.workers.models.windows import WindowSettings
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
@@ -46,16 +51,8 @@ class Services:
     hints: Hints
     heartbeat: Heartbeat
     drain: threading.Event
-    _made: list[MemoryModel] = field(default_factory=list, repr=False)
-    _making: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    @property
-    def model(self) -> MemoryModel:
-        """The working model. Jobs that ask at once get the same one: it may be large."""
-        with self._making:
-            if not self._made:
-                self._made.append(model_named(self.settings.model, window=self.settings.window))
-            return self._made[0]
+    models: ModelShelf
+    limiter: SharedLimiter
 
     def redis(self, **options: Any) -> Redis:
         """A client for the server of the events. `options` are redis-py's."""
@@ -65,6 +62,7 @@ class Services:
         """Give back what was opened, after the last job has ended: its lease is renewed until here."""
         self.heartbeat.stop()
         self.hints.close(timeout_seconds=2.0)
+        self.limiter.close()
         self.database.dispose()
 
 
@@ -81,6 +79,32 @@ def build(settings: Settings, app: Celery | None = None) -> Services:
         hints=Hints(_publisher(settings) if app is None else celery_publisher(app), _HINTS_WAITING),
         heartbeat=Heartbeat(database, lease_seconds=policy.lease_seconds),
         drain=watch(),
+        models=model_shelf(settings),
+        # Quicker to give up than others: a call that is admitted in doubt costs less than one that waits.
+        limiter=SharedLimiter(connect(settings.redis_url, socket_timeout=2), limits(settings)),
+    )
+
+
+def model_shelf(settings: Settings) -> ModelShelf:
+    """The models that the settings choose. Each is made when the first job needs it."""
+    windows = WindowSettings(settings.window, settings.windows)
+    chosen = {Kind.EXTRACTION: settings.extraction_model, Kind.CONSOLIDATION: settings.consolidation_model}
+    return ModelShelf(
+        choice=WorkingModels(settings.model, {kind: name for kind, name in chosen.items() if name}),
+        make=lambda name: model_named(name, window=windows.of(name)),
+        make_served=None,
+        windows=windows,
+        prices={**PRICES, **settings.prices},
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    """What a model is allowed, over all workers."""
+    return Limits(
+        calls_at_once=settings.model_calls_at_once,
+        tokens_a_minute=settings.model_tokens_a_minute,
+        first_wait_seconds=settings.model_wait_seconds,
+        most_wait_seconds=settings.model_wait_max_seconds,
     )
 
 

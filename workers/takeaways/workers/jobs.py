@@ -456,7 +456,11 @@ def _done(tally: Tally) -> Outcome:
 def _try_to_end(job: Job, work: Work, ending: Ending) -> JobResult:
     fault_point("before_release")
     if ending.detail is not None:
-        ending = replace(ending, detail=mask(ending.detail))
+        ending = replace(
+            ending,
+            detail=mask(ending.detail),
+            parked_because=ending.parked_because and mask(ending.parked_because),
+        )
     try:
         decision = _end(job, work, ending)
     except FencedOff:

@@ -45,7 +45,7 @@ class Extraction:
         accepted = kept_answers.asked_once(
             job,
             planned.request,
-            lambda: job.services.model.extract(planned.request, job.call),
+            lambda: job.ask(planned.tokens, lambda: job.model.extract(planned.request, job.call)),
             lambda answer: accept(planned.request, answer, job.lease.agent_id),
             ExtractionAnswer,
         )
@@ -83,16 +83,16 @@ class Extraction:
 
     def _plan(self) -> tuple[Planned | None, dict[backlog.Key, int]]:
         job = self._job
-        work, model = job.lease.work, job.services.model
+        work, model = job.lease.work, job.model
         with job.services.database.read() as connection:
             rooms, revisions = backlog.load(
                 connection, job.lease.agent_id, upto=work.upto, quarantine_id=work.quarantine_id
             )
         if not rooms:
             return None, {}
-        room_tokens = extraction_tokens(model.window, model.overhead_tokens(Kind.EXTRACTION))
+        room_tokens = extraction_tokens(job.window, model.overhead_tokens(Kind.EXTRACTION))
         planned = next_request(
-            rooms, room_tokens >> job.halvings, model.count_tokens, caps_of(job.services.policy)
+            rooms, job.at_most(room_tokens), model.count_tokens, caps_of(job.services.policy)
         )
         return planned, {key: revisions[key] for key in planned.message_keys}
 

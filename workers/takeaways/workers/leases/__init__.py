@@ -10,7 +10,8 @@ from __future__ import annotations
 from takeaways.workers.leases.claim import Claimed, NotClaimed, claim
 from takeaways.workers.leases.fence import fenced
 from takeaways.workers.leases.heartbeat import Heartbeat
+from takeaways.workers.leases.hold_off import hold_off
 from takeaways.workers.leases.lease import Lease, Pass
 from takeaways.workers.leases.release import release
 
-__all__ = ["Claimed", "Heartbeat", "Lease", "NotClaimed", "Pass", "claim", "fenced", "release"]
+__all__ = ["Claimed", "Heartbeat", "Lease", "NotClaimed", "Pass", "claim", "fenced", "hold_off", "release"]

@@ -13,6 +13,7 @@ from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
 from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.lease import Lease, Pass
+from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, Reason, decide
 from takeaways.workers.schedule.policy import Policy
@@ -63,6 +64,7 @@ def claim(
             work=work,
             attempts=attempts,
             exhausted=attempts > (1 if work.quarantine_id else policy.max_attempts),
+            agent=AgentModel(row["model"], row["model_window"]),
         )
         connection.execute(
             update(agents)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from takeaways.schemas.queues import Kind
+from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.schedule.decide import Reason
 
 
@@ -39,7 +40,7 @@ class Lease:
     """The right to work on one agent. (agent, generation, epoch) is the fence: every commit names it.
 
     `attempts` counts the claims of what is tried now, this one included; `exhausted` says that it has been
-    tried as often as it may and is to be set aside.
+    tried as often as it may and is to be set aside. `agent` is what the latest run said about its model.
     """
 
     agent_id: str
@@ -51,3 +52,4 @@ class Lease:
     work: Pass
     attempts: int
     exhausted: bool
+    agent: AgentModel

@@ -26,6 +26,7 @@ ENOUGH_OF_UNREADABLE: Final = 3
 """One answer that cannot be read speaks against the batch; those of three agents in a row against the model."""
 _WAIT_SECONDS: Final = 2.0
 _REDIS_AWAY_SECONDS: Final = 5.0
+_PARKED, _BUSY = "parked", "busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """How long nobody asks the model, and why."""
+    """How long nobody asks the model, and why. `parked`: a person has to act."""
 
     seconds: float
     why: str
+    parked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,14 @@ class Limiter(Protocol):
         ...
 
     def failed(
-        self, model: str, agent_id: str, *, least_seconds: float = 0.0, enough: int = 1, why: str = ""
+        self,
+        model: str,
+        agent_id: str,
+        *,
+        least_seconds: float = 0.0,
+        enough: int = 1,
+        why: str = "",
+        parked: bool = False,
     ) -> Trouble:
         """A call of this agent failed; `least_seconds` is what the provider asked for."""
         ...
@@ -93,7 +102,14 @@ class Unlimited:
         return
 
     def failed(
-        self, model: str, agent_id: str, *, least_seconds: float = 0.0, enough: int = 1, why: str = ""
+        self,
+        model: str,
+        agent_id: str,
+        *,
+        least_seconds: float = 0.0,
+        enough: int = 1,
+        why: str = "",
+        parked: bool = False,
     ) -> Trouble:
         return Trouble(max(least_seconds, self._limits.first_wait_seconds), again=True)
 
@@ -122,7 +138,10 @@ class SharedLimiter:
         except RedisError as error:
             self._went_away(error)
             return None
-        return Paused(left_ms / 1000, _text(why)) if left_ms > 0 else None
+        if left_ms <= 0:
+            return None
+        kind, _, told = _text(why).partition(" ")
+        return Paused(left_ms / 1000, told, parked=kind == _PARKED)
 
     def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> float:
         keys, limits = ModelKeys.of(model), self._limits
@@ -149,7 +168,14 @@ class SharedLimiter:
         )
 
     def failed(
-        self, model: str, agent_id: str, *, least_seconds: float = 0.0, enough: int = 1, why: str = ""
+        self,
+        model: str,
+        agent_id: str,
+        *,
+        least_seconds: float = 0.0,
+        enough: int = 1,
+        why: str = "",
+        parked: bool = False,
     ) -> Trouble:
         keys, limits = ModelKeys.of(model), self._limits
         found = self._run(
@@ -161,12 +187,15 @@ class SharedLimiter:
                 round(least_seconds * 1000),
                 round(limits.first_wait_seconds * 1000),
                 round(limits.most_wait_seconds * 1000),
-                why,
+                f"{_PARKED if parked else _BUSY} {why}",
             ],
         )
         if found is None:
             return self._alone.failed(model, agent_id, least_seconds=least_seconds)
         return Trouble(found[0] / 1000, bool(found[1]))
+
+    def close(self) -> None:
+        self._redis.close()
 
     @property
     def _is_away(self) -> bool:

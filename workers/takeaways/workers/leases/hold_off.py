@@ -1,0 +1,41 @@
+"""Leaving an agent alone for a while without claiming it: its model answers nobody now."""
+
+from __future__ import annotations
+
+from sqlalchemy import update
+
+from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.queues import Kind
+from takeaways.schemas.tables import agents
+from takeaways.workers.leases.claim import LOCK_TIMEOUT_MS, NotClaimed, lock
+from takeaways.workers.schedule.boot import stored_boot
+from takeaways.workers.schedule.decide import decide
+from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.state import AgentState
+
+
+def hold_off(
+    database: Database, agent_id: str, kind: Kind, *, policy: Policy, wait_seconds: float, because: str | None
+) -> NotClaimed:
+    """Let nothing of the agent start for so long, if a job of `kind` would start now.
+
+    `because` is what `status` says meanwhile. No job is recorded and no attempt counted: nothing was tried.
+    """
+    with database.write(lock_timeout_ms=LOCK_TIMEOUT_MS) as connection:
+        row = lock(connection, agent_id)
+        if row is None:
+            return NotClaimed(None)
+        clock, boot_id = lease_clock(connection), stored_boot(connection)
+        at_ms = now_ms(connection)
+        decision = decide(AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock), policy, at_ms)
+        if decision.next is not kind:
+            return NotClaimed(decision)
+        held = {"not_before_ms": at_ms + round(wait_seconds * 1000), "parked_because": because}
+        state = AgentState.of({**row, **held}, boot_id=boot_id, lease_clock=clock)
+        decision = decide(state, policy, at_ms)
+        connection.execute(
+            update(agents)
+            .where(agents.c.agent_id == agent_id)
+            .values(**held, wake_at_ms=decision.wake_at_ms, hints=0)
+        )
+        return NotClaimed(decision)
