@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything runs from .venv, which the targets install first.
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format install install-run migration-check quality readme-figures schemas lock clean
+.PHONY: help demo up test check format install install-run migration-check quality readme-figures schemas settings lock clean
 
 BIN := .venv/bin
 # Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
@@ -36,6 +36,9 @@ readme-figures: install ## Put the figures of the last `make quality` into the R
 
 schemas: install ## Write the JSON Schemas of the wire from the models
 	@$(BIN)/python -m takeaways.schemas.wire
+
+settings: install ## Write docs/settings.md from the settings in the code
+	@$(BIN)/python -m takeaways.workers.settings_page docs/settings.md
 
 migration-check: install ## Do the migrations make the tables that the code names? (both databases)
 	@$(BIN)/pytest -q tests/integration/test_migrations.py

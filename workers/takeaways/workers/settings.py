@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from takeaways.schemas.errors import Misconfigured
 from takeaways.workers.models.prices import Price
@@ -46,16 +46,28 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True)
 
-    home: Path = Field(default_factory=_default_home, description="folder of the default database")
+    home: Path = Field(
+        default_factory=_default_home, description="folder of the default database and of the data of `up`"
+    )
     redis_url: str = Field(
-        default="redis://127.0.0.1:6379/0", repr=False, description="where events are published"
+        default="redis://127.0.0.1:6379/0",
+        repr=False,
+        description="where events are published; `rediss://` for TLS",
     )
     broker_url: str = Field(
         default="", repr=False, description="where hints travel; the same server unless set"
     )
-    database_url: str = Field(default="", repr=False, description="sqlite:///file or postgresql://…")
+    database_url: str = Field(
+        default="",
+        repr=False,
+        description="`sqlite:///file` or `postgresql://…`; a SQLite file in the home unless set",
+    )
 
-    model: str = Field(default="offline", description="offline, offline+local, or package.module:factory")
+    model: str = Field(
+        default="offline",
+        description="the working model: `offline`, `offline+local` (sentence embeddings, needs the extra `local`), "
+        "or `package.module:factory`",
+    )
     extraction_model: str | None = Field(
         default=None, description="another model for extraction, for all agents"
     )
@@ -66,11 +78,11 @@ class Settings(BaseSettings):
         default=None, ge=1_000, description="context window in tokens, over what the model says"
     )
     windows: dict[str, WindowTokens] = Field(
-        default_factory=dict, description='windows of single models, as JSON: {"name": tokens}'
+        default_factory=dict, description='windows of single models, as JSON: `{"house-model": 64000}`'
     )
     prices: dict[str, Price] = Field(
         default_factory=dict,
-        description='dollars for a million tokens, as JSON: {"name": {"input": 2, "output": 10}}',
+        description='dollars for a million tokens, over the list prices: `{"house-model": {"input": 2, "output": 10}}`',
     )
     model_calls_at_once: Positive | None = Field(
         default=None, description="calls to one model at once, over all workers"
@@ -86,21 +98,49 @@ class Settings(BaseSettings):
         default=None, max_length=255, description="pins the boot; a new value resets run counts"
     )
 
-    pool: Literal["threads", "prefork", "solo"] = Field(default="threads", description="Celery's pool")
+    pool: Literal["threads", "prefork", "solo"] = Field(
+        default="threads", description="Celery's pool: `threads`, `prefork` or `solo`"
+    )
     pool_start_method: Literal["fork", "spawn"] = Field(
-        default="fork", description="how prefork makes its children"
+        default="fork", description="how `prefork` makes its children: `fork` or `spawn`"
     )
     concurrency: Positive = Field(default=20, description="jobs at once in one worker process")
 
-    runs_per_extraction: Positive = _DEFAULT_POLICY.runs_per_extraction
-    idle_seconds: Seconds = _DEFAULT_POLICY.idle_seconds
-    candidates_per_consolidation: Positive = _DEFAULT_POLICY.candidates_per_consolidation
-    rooms_summarised: Positive = _DEFAULT_POLICY.rooms_summarised
-    lease_seconds: Seconds = _DEFAULT_POLICY.lease_seconds
-    slice_seconds: Seconds = _DEFAULT_POLICY.slice_seconds
-    call_seconds: Seconds = _DEFAULT_POLICY.call_seconds
-    max_attempts: Positive = _DEFAULT_POLICY.max_attempts
-    quarantine_seconds: Seconds = _DEFAULT_POLICY.quarantine_seconds
+    runs_per_extraction: Positive = Field(
+        default=_DEFAULT_POLICY.runs_per_extraction,
+        description="successful runs, in all rooms of an agent, until an extraction is due",
+    )
+    idle_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.idle_seconds,
+        description="time without a successful run until a consolidation is due",
+    )
+    candidates_per_consolidation: Positive = Field(
+        default=_DEFAULT_POLICY.candidates_per_consolidation,
+        description="waiting candidates that make a consolidation due",
+    )
+    rooms_summarised: Positive = Field(
+        default=_DEFAULT_POLICY.rooms_summarised, description="rooms whose session summaries are kept"
+    )
+    lease_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.lease_seconds,
+        description="how long an agent stays locked by a worker that died",
+    )
+    slice_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.slice_seconds, description="after this long a job lets others go first"
+    )
+    call_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.call_seconds, description="the longest that one call to the model may take"
+    )
+    grace_seconds: Seconds | None = Field(
+        default=None, description="how long a stop may take; unset: one call to the model and 15 s"
+    )
+    max_attempts: Positive = Field(
+        default=_DEFAULT_POLICY.max_attempts, description="tries until a batch is quarantined"
+    )
+    quarantine_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.quarantine_seconds,
+        description="until what was set aside is tried again, alone",
+    )
     daily_tokens: Tokens | None = Field(
         default=None, description="tokens of one agent in a day (UTC), sent and received, until its jobs stop"
     )
@@ -119,14 +159,30 @@ class Settings(BaseSettings):
         default=_DEFAULT_POLICY.tool_message_tokens,
         description="the same for calls of tools and what they return",
     )
-    hint_again_seconds: Seconds = _DEFAULT_POLICY.hint_again_seconds
-    hint_again_max_seconds: Seconds = _DEFAULT_POLICY.hint_again_max_seconds
+    hint_again_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.hint_again_seconds,
+        description="until a hint that nobody answered is repeated; doubles each time",
+    )
+    hint_again_max_seconds: Seconds = Field(
+        default=_DEFAULT_POLICY.hint_again_max_seconds, description="the longest wait between two of them"
+    )
+
+    metrics: bool = Field(default=True, description="whether each pool serves its metrics over HTTP")
+    metrics_host: str = Field(
+        default="127.0.0.1", description="the address that metrics are served on; they need no password"
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="the port of a pool's metrics: 9601 for extraction, 9602 for consolidation unless set",
+    )
 
     log_format: Literal["auto", "json", "text"] = Field(
-        default="auto", description="auto: text on a terminal, else JSON"
+        default="auto", description="`text`, `json`, or `auto`: text on a terminal, else JSON"
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="of our own messages"
+        default="INFO", description="of our own messages; libraries are heard from WARNING"
     )
 
     @field_validator("log_level", mode="before")
@@ -152,6 +208,8 @@ class Settings(BaseSettings):
             settings = cls(**overrides)
         except ValidationError as error:
             raise Misconfigured(_explain(error)) from None
+        except SettingsError as error:
+            raise Misconfigured(f"{PREFIX}{unreadable(error).upper()}: this is no JSON") from None
         found = running_server(settings.home)
         missing = {name: value for name, value in found.items() if name not in settings.model_fields_set}
         if not missing:
@@ -177,9 +235,14 @@ class Settings(BaseSettings):
         return self.database.startswith("sqlite")
 
     @property
-    def grace_seconds(self) -> float:
-        """How long a worker may take to drain: longer than one call to the model."""
-        return self.call_seconds + 15.0
+    def drain_seconds(self) -> float:
+        """How long a worker may take to drain before it is killed."""
+        return self.call_seconds + 15.0 if self.grace_seconds is None else self.grace_seconds
+
+    @property
+    def abort_seconds(self) -> float:
+        """How long after the stop running calls are called off, so that there is time to give leases back."""
+        return max(self.drain_seconds - 10.0, self.drain_seconds / 2)
 
     def environment(self) -> dict[str, str]:
         """The variables that give another process these settings, with the passwords that are in the URLs."""
@@ -232,6 +295,11 @@ def running_server(home: Path) -> dict[str, str]:
     except (OSError, ValueError):
         pass
     return {}
+
+
+def unreadable(error: SettingsError) -> str:
+    """The field whose value could not even be parsed. The error names it in quotes and nowhere else."""
+    return str(error).partition('field "')[2].partition('"')[0]
 
 
 def _explain(error: ValidationError) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from takeaways.workers.cli import (
+    config,
     dead_letters,
     demo,
     erase,
@@ -17,6 +18,7 @@ from takeaways.workers.cli import (
     migrate,
     publish,
     recall,
+    scan,
     status,
     up,
     work,
@@ -65,4 +67,6 @@ _add(CARE, "status", status.status)
 _add(CARE, "jobs", jobs.jobs)
 application.add_typer(dead_letters.group, name="dead-letters", rich_help_panel=CARE)
 application.add_typer(erase.group, name="erase", rich_help_panel=CARE)
+application.add_typer(config.group, name="config", rich_help_panel=CARE)
+_add(CARE, "scan", scan.scan)
 _add(CARE, "migrate", migrate.migrate)
