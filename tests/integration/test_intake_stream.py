@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +19,7 @@ from takeaways.schemas.queues import COMPACTIONS_STREAM, FIELD, GROUP, RUNS_STRE
 from takeaways.workers.hints import Hints
 from takeaways.workers.intake.active import active, lock_file
 from takeaways.workers.intake.process import STALLED, IntakeOptions, IntakeProcess
-from takeaways.workers.intake.reader import StreamReader, connect_reader
+from takeaways.workers.intake.reader import StreamReader, connect_reader, consumer_name, is_gone
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
 from takeaways.workers.intake.transaction import take_in
 from tests.published import (
@@ -72,6 +75,38 @@ def test_events_published_before_the_first_reader_are_read(redis: Redis) -> None
     redis.flushall()
     second = publish(redis, run("r3"))
     assert ids(one.read(block_seconds=0)) == second
+
+
+def test_what_a_killed_intake_had_read_is_taken_over_at_once(redis: Redis) -> None:
+    """Its host can tell that the process is gone; two minutes of idleness need not pass first."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        killed.wait()
+    here = consumer_name().partition(":")[0]
+    published = publish(redis, *(run(f"r{number}") for number in range(450)))
+    reader(redis, consumer=f"{here}:{killed.pid}:dead").read(block_seconds=0)
+    successor = reader(redis)
+
+    claimed = successor.reclaim(idle_seconds=120)
+
+    assert claimed == len(published)
+    assert ids(successor.read(block_seconds=0)) == published
+
+
+@pytest.mark.parametrize(
+    ("consumer", "gone"),
+    [
+        (f"here:{os.getppid()}:n", False),
+        ("here:4194999:n", True),
+        ("here:7:another", True),
+        ("here:7:n", False),
+        ("elsewhere:4194999:n", False),
+        ("named by hand", False),
+        ("here:99999999999999999999:n", True),
+    ],
+)
+def test_only_a_process_of_this_host_can_be_known_to_be_gone(consumer: str, gone: bool) -> None:
+    """Entries of a living intake on another host are its own business, until they have been idle for long."""
+    assert is_gone(consumer, than="here:7:n") is gone
 
 
 def test_own_pending_entries_come_first_at_start_and_after_trouble(redis: Redis) -> None:

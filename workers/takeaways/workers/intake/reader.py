@@ -38,6 +38,29 @@ def consumer_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
+def is_gone(consumer: str, *, than: str) -> bool:
+    """Whether the process behind a consumer's name ran on the host of `than`, and no longer does.
+
+    False for other hosts, of which nothing can be known here. Process ids come again: another consumer with the
+    id of `than` is one that went before it. Where containers share a host's name the answer may be wrong; taking
+    over from a living consumer costs a second reading, and no entry.
+    """
+    host, _, rest = consumer.partition(":")
+    own_host, _, own_rest = than.partition(":")
+    pid, own_pid = rest.partition(":")[0], own_rest.partition(":")[0]
+    if host != own_host or consumer == than or not pid.isdecimal():
+        return False
+    if pid == own_pid:
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def connect_reader(url: str) -> Redis:
     """A client that reports trouble at once instead of repeating a command."""
     client: Redis = Redis.from_url(
@@ -81,6 +104,7 @@ class StreamReader:
         self._own_after: str | None = "0"
         self._read = redis.register_script(_script("read.lua"))
         self._claim = redis.register_script(_script("claim.lua"))
+        self._inherit = redis.register_script(_script("inherit.lua"))
         self._trim = redis.register_script(_script("trim.lua"))
         self._leave = redis.register_script(_script("leave.lua"))
 
@@ -109,7 +133,7 @@ class StreamReader:
             self._redis.xack(self._stream, self._group, *ids)
 
     def reclaim(self, *, idle_seconds: float) -> int:
-        """Take over what consumers left pending for so long; it is read next. Returns how many entries.
+        """Take over what consumers left pending for so long, or died over; it is read next. Returns how many.
 
         The caller has seen that the database answers: else entries wander from one consumer to the other.
         """
@@ -119,6 +143,7 @@ class StreamReader:
                     keys=[self._stream], args=[self._group, self.consumer, round(idle_seconds * 1000)]
                 )
             )
+            claimed += self._inherit_from_the_gone()
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
@@ -151,6 +176,15 @@ class StreamReader:
                 raise
             return 0
         return int(summary["pending"])
+
+    def _inherit_from_the_gone(self) -> int:
+        """A killed intake's entries need not wait until they have been idle for long: its host can tell."""
+        consumers: Any = self._redis.xinfo_consumers(self._stream, self._group)
+        names = (_text(one["name"]) for one in consumers if one["pending"])
+        gone = [name for name in names if is_gone(name, than=self.consumer)]
+        if not gone:
+            return 0
+        return int(self._inherit(keys=[self._stream], args=[self._group, self.consumer, *gone]))
 
     def _drop(self, idle_seconds: float, name: str) -> int:
         try:
@@ -226,7 +260,7 @@ def _script(name: str) -> str:
 
 
 def _text(value: Any) -> str:
-    return value.decode("ascii") if isinstance(value, bytes) else str(value)
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _pairs(fields: Any) -> dict[bytes, bytes]:
