@@ -72,7 +72,7 @@ class LocalServer:
         """Drain the pools, then stop Valkey. False when a pool did not end well."""
         for process in self._pools.values():
             process.terminate()
-        deadline = time.monotonic() + self.settings.grace_seconds + 5
+        deadline = time.monotonic() + self.settings.drain_seconds + 5
         clean = True
         for process in self._pools.values():
             try:

@@ -19,6 +19,7 @@ import structlog
 from celery import Celery, Task, bootsteps, signals
 from celery.exceptions import SecurityWarning
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers import telemetry
@@ -94,13 +95,16 @@ class Runtime:
 
     def _look_after(self, services: Services) -> None:
         """End a process that renews no leases any more; call off what runs when the grace is over."""
+        looked_stalled = False
         while not services.drain.wait(services.policy.lease_seconds / 3):
             if self._closed.is_set():
                 return
-            if services.heartbeat.stalled:
+            # Twice in a row: a process that was frozen, and goes on, has had no chance yet to renew anything.
+            looked_stalled, before = services.heartbeat.stalled, looked_stalled
+            if looked_stalled and before:
                 log.critical("the heartbeat makes no progress, so this process ends and another takes over")
                 os._exit(Exit.STALLED)
-        if not self._closed.wait(services.policy.call_seconds + 5):
+        if not self._closed.wait(self._settings.abort_seconds):
             services.heartbeat.abort_all()
 
 
@@ -120,7 +124,7 @@ def _register(app: Celery, runtime: Runtime, kind: Kind) -> None:
             # Flower shows the suffix as the task's state. It is news, not work: a dead broker costs no job.
             try:
                 self.send_event(f"task-{name}", retry=False)
-            except (OperationalError, OSError):
+            except (OperationalError, RedisError, OSError):
                 log.debug("a phase could not be sent", phase=name)
 
         try:

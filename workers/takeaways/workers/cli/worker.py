@@ -42,7 +42,7 @@ def worker(
 
         migrated_database(settings).dispose()
     code = supervise(
-        children_of(pool, settings), environment=settings.environment(), grace_seconds=settings.grace_seconds
+        children_of(pool, settings), environment=settings.environment(), grace_seconds=settings.drain_seconds
     )
     raise typer.Exit(code)
 
