@@ -34,26 +34,28 @@ _CONNECT_SECONDS: Final = 10.0
 
 
 class Connection:
-    """Make it after any fork, and keep it: a client takes tens of milliseconds to make. Safe from many threads.
+    """Make it after any fork, and keep it: a client takes tens of milliseconds to make. Safe to use from many threads.
 
     `options` are those of the SDK's `AsyncAnthropic`. The SDK's own retries are off: they would wait for as long
     as a provider likes, with the lease held.
     """
 
     def __init__(self, **options: Any) -> None:
-        # Imported late: it takes two seconds, and most processes never ask a model.
-        import anthropic
-
-        timeout = anthropic.Timeout(None, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS)
-        self._client = anthropic.AsyncAnthropic(**{"max_retries": 0, "timeout": timeout, **options})
+        self._options = options
+        self._made: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-calls", daemon=True)
         self._thread.start()
 
-    @property
-    def where(self) -> str:
-        """The host that is asked."""
-        return self._client.base_url.host
+    def _client(self) -> Any:
+        """The SDK's client, made with the first call, within what translates its errors."""
+        if self._made is None:
+            # Imported late: it takes two seconds, and most processes never ask a model.
+            import anthropic
+
+            timeout = anthropic.Timeout(None, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS)
+            self._made = anthropic.AsyncAnthropic(**{"max_retries": 0, "timeout": timeout, **self._options})
+        return self._made
 
     def send(self, model: str, body: dict[str, Any], call: Call) -> Reply:
         """Send one request to the Messages API; returns the reply when it has stopped, for whatever reason.
@@ -63,7 +65,7 @@ class Connection:
         incoming = Incoming()
 
         async def work() -> Reply:
-            stream: Any = await self._client.messages.create(**body, stream=True)
+            stream: Any = await self._client().messages.create(**body, stream=True)
             async with stream:
                 incoming.request_id = stream.response.headers.get("request-id", "")
                 if "json" in stream.response.headers.get("content-type", ""):
@@ -88,7 +90,7 @@ class Connection:
         """Tokens of a request, as the provider counts them. Raises the errors of the seam."""
 
         async def work() -> int:
-            return (await self._client.messages.count_tokens(**body)).input_tokens
+            return int((await self._client().messages.count_tokens(**body)).input_tokens)
 
         return self._run(work, model, call)
 
@@ -96,7 +98,7 @@ class Connection:
         """The Models API's `ModelInfo`. Raises the errors of the seam."""
 
         async def work() -> Any:
-            return await self._client.models.retrieve(model)
+            return await self._client().models.retrieve(model)
 
         return self._run(work, model, call)
 
@@ -114,7 +116,8 @@ class Connection:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await self._client.close()
+        if self._made is not None:
+            await self._made.close()
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]], model: str, call: Call) -> T:
         if call.abort.is_set():
@@ -141,7 +144,9 @@ async def _watched(work: Callable[[], Coroutine[Any, Any, T]], model: str, call:
                 raise CallAborted(f"{model}: the call was called off")
             if left <= 0:
                 raise ModelFailed(
-                    f"{model}: no whole answer within {call.timeout_seconds:.3g} s", FAILED_SECONDS, model=model
+                    f"{model}: no whole answer within {round(call.timeout_seconds, 1):g} s",
+                    FAILED_SECONDS,
+                    model=model,
                 )
     finally:
         if not task.done():
@@ -163,7 +168,7 @@ async def _translated(work: Callable[[], Coroutine[Any, Any, T]], model: str) ->
             raise
         raise ModelParked(
             ParkedBecause.AUTHENTICATION,
-            f"{model}: there is no key; set ANTHROPIC_API_KEY (any text for a local server)",
+            f"{model}: there is no key that can be used; set ANTHROPIC_API_KEY (any text for a local server)",
             PARKED_SECONDS,
             model=model,
         ) from error

@@ -60,6 +60,8 @@ NEAR: Final = 0.75
 """From this share of a step on, by our estimate, the provider is asked for the true count."""
 SPARE_TOKENS: Final = 400
 """For what the provider puts around a request and a schema, beyond the text of both."""
+_ROUNDING: Final = 100
+"""What is planned with leaves a little more than what is sent, so that a step as planned is never over."""
 _ASK_AGAIN_SECONDS: Final = 3_600.0
 _ASK_SOON_SECONDS: Final = 60.0
 _DESCRIBE_SECONDS: Final = 20.0
@@ -120,7 +122,7 @@ class AnthropicModel:
         """The instructions and the schema in the larger of the two forms in which they are sent."""
         schema = output_schema(_SCHEMAS[kind])
         told = instructions(kind, schema, structured=False)
-        return self._scaled(estimate(told) + estimate(prompt("closing"))) + SPARE_TOKENS
+        return self._scaled(estimate(told) + estimate(prompt("closing")) + SPARE_TOKENS + _ROUNDING)
 
     def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
         """Read the rooms: one call for all of them."""
@@ -177,7 +179,7 @@ class AnthropicModel:
     def counted(self, estimated: int, true: int) -> None:
         """Learn from a count of the provider's. `estimated` is ours of the same request, without the scale."""
         if true > estimated * self._scale:
-            self._scale = 1.02 * true / max(1, estimated)
+            self._scale = 1.05 * true / max(1, estimated)
             log.warning(
                 "the provider counts more tokens than our estimate, which is raised",
                 model=self._name,
@@ -313,7 +315,7 @@ class _Exchange(Generic[A]):
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise ModelFailed(
-                f"{self.model.name}: no whole answer within {self.call.timeout_seconds:.3g} s",
+                f"{self.model.name}: no whole answer within {round(self.call.timeout_seconds, 1):g} s",
                 model=self.model.name,
             )
         return replace(self.call, timeout_seconds=left)

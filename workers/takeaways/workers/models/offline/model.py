@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
+from takeaways.schemas.errors import CallAborted
 from takeaways.schemas.queues import Kind
 from takeaways.workers.models.answers import ConsolidationAnswer, ExtractionAnswer
 from takeaways.workers.models.offline.embeddings import Embeddings
@@ -62,6 +63,7 @@ class OfflineModel:
 
     def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
         """The lessons that the rooms state in so many words, and a summary of each."""
+        _check(call)
         answer = ExtractionAnswer(rooms=tuple(read_room(part, self._embeddings) for part in request.rooms))
         texts = (span.text for part in request.rooms for excerpt in part.excerpts for span in excerpt.spans)
         summaries = (part.previous_summary for part in request.rooms)
@@ -69,6 +71,7 @@ class OfflineModel:
 
     def consolidate(self, request: ConsolidationRequest, call: Call) -> Answered[ConsolidationAnswer]:
         """Edits that bring the candidates in, by the words that they share with the memory."""
+        _check(call)
         answer = merge(request, self._embeddings.same if self._embeddings else None)
         lines = (line.text for section in request.sections for line in section.lines)
         return self._answered(answer, sum(map(estimate, (*lines, *(c.text for c in request.candidates)))))
@@ -76,3 +79,8 @@ class OfflineModel:
     def _answered(self, answer: _A, input_tokens: int) -> Answered[_A]:
         usage = Usage(input_tokens=input_tokens, output_tokens=estimate(answer.model_dump_json()))
         return Answered(answer, usage, self.name)
+
+
+def _check(call: Call) -> None:
+    if call.abort.is_set():
+        raise CallAborted("the call was called off before it began")

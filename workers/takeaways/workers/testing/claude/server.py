@@ -77,8 +77,10 @@ class ClaudeServer:
 
     `answers` is the model that answers what Takeaways asks, `OfflineModel` unless given; `chat` answers everything
     else. `models` are those that it serves; `window` is a shorthand for a window of them all. `count` counts the
-    tokens of a text. A `script` (and `then`) says what happens to the next requests for messages, in order;
-    afterwards `always` or `rule` decides. Safe to use from many threads.
+    tokens of a text. `counts` is how the count-tokens endpoint answers, None that there is none; without `lists`
+    there is no Models API, without `streams` every answer comes whole: gateways are like that. A `script` (and
+    `then`) says what happens to the next requests for messages, in order; afterwards `always` or `rule` decides.
+    Safe to use from many threads.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class ClaudeServer:
         script: Iterable[Scripted] = (),
         always: Scripted | None = None,
         rule: Rule | None = None,
-        counts: bool = True,
+        counts: Scripted | None = OK,
+        lists: bool = True,
+        streams: bool = True,
         least_cached_tokens: int = LEAST_TOKENS,
         port: int = 0,
     ) -> None:
@@ -103,6 +107,8 @@ class ClaudeServer:
         self.always = always
         self.rule = rule
         self.counts = counts
+        self.lists = lists
+        self.streams = streams
         self.count = count
         self._answers = answers
         self._chat = chat or (
@@ -312,21 +318,30 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, request: Request) -> None:
         self._check_headers(request)
         path = request.path
-        if self.command == "GET" and path == "/v1/models":
+        listing = self.command == "GET" and self.claude.lists
+        counts = self.claude.counts
+        if listing and path == "/v1/models":
             models = [one.info() for one in self.claude.models.values()]
             self._json(request, 200, {"data": models, "has_more": False, "first_id": None, "last_id": None})
-        elif self.command == "GET" and path.startswith("/v1/models/"):
+        elif listing and path.startswith("/v1/models/"):
             self._json(request, 200, self.claude.served(path.removeprefix("/v1/models/")).info())
-        elif self.command == "POST" and path == "/v1/messages/count_tokens" and self.claude.counts:
-            check(request.body, self.claude.served((request.body or {}).get("model")), counting=True)
-            request.input_tokens = tokens_of(request.body, self.claude.count)
-            self._json(request, 200, {"input_tokens": request.input_tokens})
+        elif self.command == "POST" and path == "/v1/messages/count_tokens" and counts is not None:
+            self._count(request, counts)
         elif self.command == "POST" and path == "/v1/messages":
             self._message(request, request.body, openai=False)
         elif self.command == "POST" and path == "/v1/chat/completions":
             self._message(request, messages_of(request.body or {}), openai=True)
         else:
             raise Refused(404, "not_found_error", f"{self.command} {path} is not served here")
+
+    def _count(self, request: Request, scripted: Scripted) -> None:
+        if scripted.status != 200:
+            told = error_body(scripted.type, scripted.message, scripted.code, request.id)
+            self._error(request, scripted.status, told, scripted.headers)
+            return
+        check(request.body, self.claude.served((request.body or {}).get("model")), counting=True)
+        request.input_tokens = tokens_of(request.body, self.claude.count)
+        self._json(request, 200, {"input_tokens": request.input_tokens})
 
     def _check_headers(self, request: Request) -> None:
         headers = request.headers
@@ -341,7 +356,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _message(self, request: Request, body: Any, *, openai: bool) -> None:
         scripted = self.claude.scripted(request)
-        streams = bool(isinstance(request.body, dict) and request.body.get("stream"))
+        wanted = isinstance(request.body, dict) and request.body.get("stream")
+        streams = bool(wanted and self.claude.streams)
         if scripted.delay_seconds:
             self._pause(request, scripted.delay_seconds)
         if scripted.breaks is not None and not scripted.after_text:
