@@ -61,7 +61,7 @@ def say(
     at = START + timedelta(minutes=minutes or run)
     system.producer.run_completed(
         agent_id="scout",
-        room={"id": room, "title": title} if title else room,
+        room=RoomRef(id=room, title=title or None),
         run_id=f"run-{run}",
         status="succeeded",
         started_at=at,
@@ -214,11 +214,12 @@ def test_what_had_given_way_to_something_erased_is_believed_again(database: Data
             }
         )
 
-    with pipeline(database, redis_url, ScriptedModel()) as system:
+    model = ScriptedModel()
+    with pipeline(database, redis_url, model) as system:
         say(system, 1, "room-1", "u-1", "The port is 9443.")
         system.take_in()
         system.flush()
-        system.services.model.then_consolidate(replace)  # type: ignore[attr-defined] - the scripted one
+        model.then_consolidate(replace)
         say(system, 2, "room-2", "u-2", "The port is 9444.")
         system.take_in()
         system.flush()
