@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from takeaways.workers.cli import (
+    claude_stub,
     config,
     dead_letters,
     demo,
@@ -70,3 +71,4 @@ application.add_typer(erase.group, name="erase", rich_help_panel=CARE)
 application.add_typer(config.group, name="config", rich_help_panel=CARE)
 _add(CARE, "scan", scan.scan)
 _add(CARE, "migrate", migrate.migrate)
+_add(CARE, "claude-stub", claude_stub.claude_stub)

@@ -80,7 +80,7 @@ class ClaudeServer:
     tokens of a text. `counts` is how the count-tokens endpoint answers, None that there is none; without `lists`
     there is no Models API, without `streams` every answer comes whole: gateways are like that. A `script` (and
     `then`) says what happens to the next requests for messages, in order; afterwards `always` or `rule` decides.
-    Safe to use from many threads.
+    `heard` is told of each request when it is done. Safe to use from many threads.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class ClaudeServer:
         lists: bool = True,
         streams: bool = True,
         least_cached_tokens: int = LEAST_TOKENS,
+        heard: Callable[[Request], None] | None = None,
         port: int = 0,
     ) -> None:
         served = DEFAULT_MODELS if models is None else tuple(models)
@@ -111,6 +112,7 @@ class ClaudeServer:
         self.streams = streams
         self.count = count
         self._answers = answers
+        self._heard = heard
         self._chat = chat or (
             lambda text: "This is a stand-in for a model. It answers only what it was made for."
         )
@@ -187,6 +189,8 @@ class ClaudeServer:
         with self._lock:
             self._log.at_once -= 1
             request.done = True
+        if self._heard is not None:
+            self._heard(request)
 
     def scripted(self, request: Request) -> Scripted:
         with self._lock:
