@@ -133,6 +133,9 @@ agents = Table(
         "left_for", String(16), comment="the kind of the pool that the sweep of another one left the agent to"
     ),
     _ms("left_until_ms"),
+    _ms("due_since_ms"),
+    Column("due_kind", String(16), comment="what a worker may claim now and none has, for metrics"),
+    Column("due_reason", String(64)),
     _ms("not_before_ms"),
     Column("parked_because", Text),
     Column(
@@ -147,6 +150,28 @@ agents = Table(
         "wake_at_ms",
         postgresql_where=text("wake_at_ms IS NOT NULL"),
         sqlite_where=text("wake_at_ms IS NOT NULL"),
+    ),
+    # These hold only the agents that something is the matter with, so that metrics never scan the table.
+    Index(
+        "ix_agents_due",
+        "due_kind",
+        "due_reason",
+        "due_since_ms",
+        postgresql_where=text("due_since_ms IS NOT NULL"),
+        sqlite_where=text("due_since_ms IS NOT NULL"),
+    ),
+    Index(
+        "ix_agents_leased",
+        "owner_kind",
+        "lease_until_ms",
+        postgresql_where=text("owner IS NOT NULL"),
+        sqlite_where=text("owner IS NOT NULL"),
+    ),
+    Index(
+        "ix_agents_held",
+        "not_before_ms",
+        postgresql_where=text("not_before_ms IS NOT NULL"),
+        sqlite_where=text("not_before_ms IS NOT NULL"),
     ),
 )
 
@@ -352,6 +377,13 @@ quarantines = Table(
     _ms("retry_at_ms"),
     _ms("lifted_at_ms"),
     Index("ix_quarantines_agent", "agent_id"),
+    Index(
+        "ix_quarantines_open",
+        "kind",
+        "made_at_ms",
+        postgresql_where=text("lifted_at_ms IS NULL"),
+        sqlite_where=text("lifted_at_ms IS NULL"),
+    ),
 )
 
 inbox = Table(
@@ -383,6 +415,12 @@ dead_letters = Table(
     Column("state", String(16), nullable=False, server_default="open", comment="open, retried or discarded"),
     UniqueConstraint("stream", "entry_id"),
     Index("ix_dead_letters_at", "at_ms"),
+    Index(
+        "ix_dead_letters_open",
+        "reason",
+        postgresql_where=text("state = 'open'"),
+        sqlite_where=text("state = 'open'"),
+    ),
 )
 
 notes = Table(

@@ -25,6 +25,7 @@ from takeaways.workers.intake.picture import AgentCopy, MessageCopy, Picture, Ro
 from takeaways.workers.intake.plan import Plan, RunRow
 from takeaways.workers.intake.taken import Taken
 from takeaways.workers.intake.wake import Wake
+from takeaways.workers.schedule import due
 
 EventKey = tuple[str, str]
 
@@ -82,6 +83,7 @@ _AGENT: Final = (
     "hints",
     "left_for",
     "left_until_ms",
+    *due.COLUMNS,
 )
 # What stands in a row whose message is not here: a deletion came first.
 _UNTOLD: Final = ("system", "system", None, "system", None, None, None, None, 0)
@@ -340,6 +342,7 @@ def write_agents(connection: Connection, changes: Iterable[tuple[AgentCopy, Wake
                 wake.hints,
                 wake.left_for,
                 wake.left_until_ms,
+                *wake.due,
             )
         )
     rows.update(connection, tables.agents, ("agent_id",), _AGENT, sorted(values, key=lambda row: str(row[0])))

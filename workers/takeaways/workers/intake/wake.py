@@ -12,6 +12,7 @@ from typing import Any
 
 from takeaways.workers.intake.taken import Hint
 from takeaways.workers.schedule.decide import Decision
+from takeaways.workers.schedule.due import NOT_DUE, Due, due_after
 from takeaways.workers.schedule.policy import Policy
 
 
@@ -24,6 +25,7 @@ class Wake:
     hint: Hint | None = None
     left_for: str | None = None
     left_until_ms: int | None = None
+    due: Due = NOT_DUE
 
 
 def wake_after(
@@ -32,8 +34,9 @@ def wake_after(
     """What follows from `after` where `before` was what held for the row as it was."""
     if after.next is None or after.reason is None:
         return Wake(after.wake_at_ms, 0)
+    due = due_after(row, after, now_ms)
     if after.next is before.next:
         wake_at_ms = now_ms if row["wake_at_ms"] is None else row["wake_at_ms"]
-        return Wake(wake_at_ms, row["hints"], None, row["left_for"], row["left_until_ms"])
+        return Wake(wake_at_ms, row["hints"], None, row["left_for"], row["left_until_ms"], due)
     hint = Hint(after.next, row["agent_id"], after.reason.value)
-    return Wake(now_ms + policy.hint_wait_ms(1), 1, hint)
+    return Wake(now_ms + policy.hint_wait_ms(1), 1, hint, due=due)

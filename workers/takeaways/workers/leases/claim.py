@@ -16,6 +16,7 @@ from takeaways.workers.leases.lease import Lease, Pass
 from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, Reason, decide
+from takeaways.workers.schedule.due import NOT_DUE
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -24,7 +25,10 @@ LOCK_TIMEOUT_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
+    """The lease, and how long what was due had waited for it."""
+
     lease: Lease
+    waited_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ def claim(
                     "left_until_ms": None,
                     "not_before_ms": None,
                     "parked_because": None,
+                    **NOT_DUE.columns(),
                     f"{kind}_pass": work.to_json(),
                 }
             )
@@ -101,7 +106,8 @@ def claim(
             )
         )
         fault_point("in_claim")
-    return Claimed(lease)
+    due_since_ms = at_ms if row["due_since_ms"] is None else row["due_since_ms"]
+    return Claimed(lease, max(at_ms - due_since_ms, 0))
 
 
 def lock(connection: Connection, agent_id: str) -> RowMapping | None:

@@ -10,6 +10,7 @@ from takeaways.schemas.tables import agents
 from takeaways.workers.leases.claim import LOCK_TIMEOUT_MS, NotClaimed, lock
 from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import decide
+from takeaways.workers.schedule.due import NOT_DUE
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -36,6 +37,6 @@ def hold_off(
         connection.execute(
             update(agents)
             .where(agents.c.agent_id == agent_id)
-            .values(**held, wake_at_ms=decision.wake_at_ms, hints=0)
+            .values(**held, **NOT_DUE.columns(), wake_at_ms=decision.wake_at_ms, hints=0)
         )
         return NotClaimed(decision)

@@ -15,6 +15,7 @@ from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.lease import Lease
 from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, decide
+from takeaways.workers.schedule.due import due_after
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -50,6 +51,7 @@ def release(
     hinted = decision.next is not None
     values["wake_at_ms"] = at_ms + policy.hint_wait_ms(1) if hinted else decision.wake_at_ms
     values["hints"] = 1 if hinted else 0
+    values |= due_after(dict(row), decision, at_ms).columns()
     connection.execute(update(agents).where(agents.c.agent_id == lease.agent_id).values(values))
     fault_point("in_release")
     return decision

@@ -19,6 +19,7 @@ from takeaways.schemas.tables import agents, system
 from takeaways.workers import rows
 from takeaways.workers.schedule.boot import now_and_boot
 from takeaways.workers.schedule.decide import Decision, decide
+from takeaways.workers.schedule.due import COLUMNS, NOT_DUE, Due, due_after
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -29,7 +30,7 @@ LEFT_SECONDS: Final = 30.0
 # The part of a wait by which those who were hinted together drift apart.
 JITTER: Final = 0.25
 
-_WAKE: Final = ("wake_at_ms", "hints", "left_for", "left_until_ms")
+_WAKE: Final = ("wake_at_ms", "hints", "left_for", "left_until_ms", *COLUMNS)
 
 
 class Hinting(Protocol):
@@ -58,6 +59,7 @@ class _Look:
     left_for: Kind | None = None
     left_until_ms: int | None = None
     hint: tuple[Kind, str] | None = None
+    due: Due = NOT_DUE
 
 
 def sweep_once(
@@ -130,7 +132,8 @@ def redecide(database: Database, *, policy: Policy, after: str = "", limit: int 
         for row in batch:
             decision = decide(AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock), policy, now_ms)
             if decision.next is not None:
-                looks.append(_Look(row["agent_id"], now_ms, row["hints"]))
+                due = due_after(dict(row), decision, now_ms)
+                looks.append(_Look(row["agent_id"], now_ms, row["hints"], due=due))
             elif decision.wake_at_ms != row["wake_at_ms"]:
                 looks.append(_Look(row["agent_id"], decision.wake_at_ms, 0))
         _write(connection, looks)
@@ -162,6 +165,7 @@ def _look(
     agent_id = row["agent_id"]
     if decision.next is None or decision.reason is None:
         return _Look(agent_id, decision.wake_at_ms, 0)
+    due = due_after(row, decision, row["wake_at_ms"])
     if decision.next not in kinds:
         return _Look(
             agent_id,
@@ -169,10 +173,11 @@ def _look(
             row["hints"],
             left_for=decision.next,
             left_until_ms=now_ms + round(LEFT_SECONDS * 1000),
+            due=due,
         )
     hints = row["hints"] + 1
     wait_ms = round(policy.hint_wait_ms(hints) * (1.0 + JITTER * jitter))
-    return _Look(agent_id, now_ms + wait_ms, hints, hint=(decision.next, decision.reason.value))
+    return _Look(agent_id, now_ms + wait_ms, hints, hint=(decision.next, decision.reason.value), due=due)
 
 
 def _write(connection: Connection, looks: Sequence[_Look]) -> None:
@@ -183,6 +188,7 @@ def _write(connection: Connection, looks: Sequence[_Look]) -> None:
             look.hints,
             look.left_for and look.left_for.value,
             look.left_until_ms,
+            *look.due,
         )
         for look in looks
     ]

@@ -61,6 +61,14 @@ def upgrade() -> None:
             comment="the kind of the pool that the sweep of another one left the agent to",
         ),
         sa.Column("left_until_ms", sa.BigInteger(), nullable=True),
+        sa.Column("due_since_ms", sa.BigInteger(), nullable=True),
+        sa.Column(
+            "due_kind",
+            sa.String(length=16),
+            nullable=True,
+            comment="what a worker may claim now and none has, for metrics",
+        ),
+        sa.Column("due_reason", sa.String(length=64), nullable=True),
         sa.Column("not_before_ms", sa.BigInteger(), nullable=True),
         sa.Column("parked_because", sa.Text(), nullable=True),
         sa.Column(
@@ -82,6 +90,30 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("wake_at_ms IS NOT NULL"),
         sqlite_where=sa.text("wake_at_ms IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_agents_due",
+        "agents",
+        ["due_kind", "due_reason", "due_since_ms"],
+        unique=False,
+        postgresql_where=sa.text("due_since_ms IS NOT NULL"),
+        sqlite_where=sa.text("due_since_ms IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_agents_leased",
+        "agents",
+        ["owner_kind", "lease_until_ms"],
+        unique=False,
+        postgresql_where=sa.text("owner IS NOT NULL"),
+        sqlite_where=sa.text("owner IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_agents_held",
+        "agents",
+        ["not_before_ms"],
+        unique=False,
+        postgresql_where=sa.text("not_before_ms IS NOT NULL"),
+        sqlite_where=sa.text("not_before_ms IS NOT NULL"),
     )
     op.create_table(
         "candidates",
@@ -141,6 +173,14 @@ def upgrade() -> None:
         sa.UniqueConstraint("stream", "entry_id", name="uq_dead_letters_stream_entry_id"),
     )
     op.create_index("ix_dead_letters_at", "dead_letters", ["at_ms"], unique=False)
+    op.create_index(
+        "ix_dead_letters_open",
+        "dead_letters",
+        ["reason"],
+        unique=False,
+        postgresql_where=sa.text("state = 'open'"),
+        sqlite_where=sa.text("state = 'open'"),
+    )
     op.create_table(
         "erasures",
         sa.Column("erasure_id", sa.String(length=64), nullable=False),
@@ -314,6 +354,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("quarantine_id", name="pk_quarantines"),
     )
     op.create_index("ix_quarantines_agent", "quarantines", ["agent_id"], unique=False)
+    op.create_index(
+        "ix_quarantines_open",
+        "quarantines",
+        ["kind", "made_at_ms"],
+        unique=False,
+        postgresql_where=sa.text("lifted_at_ms IS NULL"),
+        sqlite_where=sa.text("lifted_at_ms IS NULL"),
+    )
     op.create_table(
         "revisions",
         sa.Column("agent_id", ID, nullable=False),
@@ -498,6 +546,12 @@ def downgrade() -> None:
     op.drop_index("ix_rooms_activity", table_name="rooms")
     op.drop_table("rooms")
     op.drop_table("revisions")
+    op.drop_index(
+        "ix_quarantines_open",
+        table_name="quarantines",
+        postgresql_where=sa.text("lifted_at_ms IS NULL"),
+        sqlite_where=sa.text("lifted_at_ms IS NULL"),
+    )
     op.drop_index("ix_quarantines_agent", table_name="quarantines")
     op.drop_table("quarantines")
     op.drop_table("persons")
@@ -524,6 +578,12 @@ def downgrade() -> None:
     op.drop_table("inbox")
     op.drop_index("ix_erasures_open", table_name="erasures")
     op.drop_table("erasures")
+    op.drop_index(
+        "ix_dead_letters_open",
+        table_name="dead_letters",
+        postgresql_where=sa.text("state = 'open'"),
+        sqlite_where=sa.text("state = 'open'"),
+    )
     op.drop_index("ix_dead_letters_at", table_name="dead_letters")
     op.drop_table("dead_letters")
     op.drop_index(
@@ -534,6 +594,24 @@ def downgrade() -> None:
     )
     op.drop_index("ix_candidates_room", table_name="candidates")
     op.drop_table("candidates")
+    op.drop_index(
+        "ix_agents_held",
+        table_name="agents",
+        postgresql_where=sa.text("not_before_ms IS NOT NULL"),
+        sqlite_where=sa.text("not_before_ms IS NOT NULL"),
+    )
+    op.drop_index(
+        "ix_agents_leased",
+        table_name="agents",
+        postgresql_where=sa.text("owner IS NOT NULL"),
+        sqlite_where=sa.text("owner IS NOT NULL"),
+    )
+    op.drop_index(
+        "ix_agents_due",
+        table_name="agents",
+        postgresql_where=sa.text("due_since_ms IS NOT NULL"),
+        sqlite_where=sa.text("due_since_ms IS NOT NULL"),
+    )
     op.drop_index(
         "ix_agents_wake_at_ms",
         table_name="agents",
