@@ -23,18 +23,17 @@ _USERINFO: Final = re.compile(
 
 def private_keys(text: str) -> Iterator[Found]:
     """Whole blocks, and the beginning of one that was cut."""
-    at, more = 0, True
+    at = end_at = 0
     while (dashes := text.find("-----BEGIN ", at)) >= 0:
         begin = _BEGIN.match(text, dashes)
         if begin is None:
             at = dashes + 1
             continue
-        end = _END.search(text, begin.end(), begin.end() + _MOST) if more else None
-        more = end is not None or text.find("-----END", begin.end()) >= 0
+        if 0 <= end_at < begin.end():
+            end_at = text.find("-----END ", begin.end())
+        end = _END.match(text, end_at) if 0 <= end_at <= begin.end() + _MOST else None
         body = _CUT_BODY.match(text, begin.end(), begin.end() + _MOST)
-        at = end.end() if end else body.end() if body else begin.end()
-        kept = text[begin.end() : at]
-        at -= 0 if end else len(kept) - len(kept.rstrip())
+        at = end.end() if end else begin.end() + len(body[0].rstrip()) if body else begin.end()
         yield Found(begin.start(), at, "private key")
 
 

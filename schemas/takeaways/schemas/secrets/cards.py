@@ -28,6 +28,7 @@ _OTHER: Final = re.compile(
     r"position|size|bytes|count|row|no|nr|number|phone|tel|fax|iban|account)|_id|[a-z]Id)[\s\"':=#._-]{0,6}$",
     re.IGNORECASE,
 )
+_COUNTRY: Final = re.compile(r"\+\d{1,3}[ -]?$")  # of a telephone number
 _AROUND: Final = 40
 _LENGTHS: Final = (
     (re.compile(r"4"), (13, 16, 19)),
@@ -66,7 +67,7 @@ def _is_card(text: str, groups: list[tuple[int, int]], size: int) -> bool:
     if _CARD.search(before) or _CARD.search(text[groups[-1][1] : groups[-1][1] + _AROUND]):
         return True
     if size > 1:
-        return True
+        return _COUNTRY.search(before) is None
     return (
         len(number) in _SURE_LENGTHS
         and not before.endswith(("/", "=", "#", "_", "."))

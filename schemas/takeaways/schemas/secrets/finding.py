@@ -22,6 +22,7 @@ _SEAM: Final = re.compile(
 )
 _RUN: Final = re.compile(rf"{_JOINABLE}{{1,400}}")
 _MIXED: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}[a-z]")
+_WORD: Final = re.compile(r"[A-Za-z]?[a-z]*[.,:;!?]?")
 _LAST_RUN: Final = 120
 
 
@@ -69,7 +70,7 @@ def _across_seams(text: str) -> Iterator[Found]:
 
 
 def _goes_on(text: str, before: int, after: int) -> bool:
-    """Whether the characters around a seam look like one token: made by a machine, or within a URL."""
+    """Whether the characters around a seam look like one token: nobody sees it, or a machine made them."""
     ahead = _RUN.match(text, after)
     if ahead is None or text.count("\n", before, after) > 1:
         return False
@@ -77,7 +78,10 @@ def _goes_on(text: str, before: int, after: int) -> bool:
     behind = behind.rpartition(" ")[2].rpartition("\n")[2]
     if not _RUN.search(behind[-1:]):
         return False
-    return "://" in behind or bool(_MIXED.search(ahead.group()) and _MIXED.search(behind))
+    if "\n" not in text[before:after] or "://" in behind:
+        return True
+    parts = (behind, ahead.group())
+    return any(map(_MIXED.search, parts)) and not any(map(_WORD.fullmatch, parts))
 
 
 def _back(places: list[tuple[int, int]], at: int) -> int:

@@ -13,9 +13,10 @@ from typing import Final
 from takeaways.schemas.secrets.spans import Found, places
 
 _EDGE: Final = r"(?<![A-Za-z0-9_])"
+_EDGE_OF_RUN: Final = r"(?<![A-Za-z0-9_-])"  # where a run of any length may follow: each run is tried once
 _DASHED: Final = r"[A-Za-z0-9_-]"
 _LONG_WORD: Final = re.compile(r"\S{16}")
-_WITH_A_DIGIT: Final = r"(?=[A-Za-z_-]*\d)"
+_WITH_A_DIGIT: Final = r"(?=[A-Za-z_-]{0,300}\d)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,13 @@ _TOKENS: Final = (
     _token("Google key", "AIza", rf"{_EDGE}AIza{_DASHED}{{35,}}"),
     _token("Google token", "ya29.", rf"{_EDGE}ya29\.{_DASHED}{{20,500}}"),
     _token("Google token", "GOCSPX-", rf"GOCSPX-{_DASHED}{{20,100}}"),
-    _token("JSON web token", "eyJ", rf"{_EDGE}eyJ{_DASHED}{{6,}}\.eyJ{_DASHED}{{6,}}(?:\.{_DASHED}*)?"),
+    _token(
+        "JSON web token", "eyJ", rf"{_EDGE_OF_RUN}eyJ{_DASHED}{{6,}}\.eyJ{_DASHED}{{6,}}(?:\.{_DASHED}*)?"
+    ),
     _token(
         "JSON web token",
         "eyJ",
-        rf"{_EDGE}eyJ{_DASHED}{{10,}}\.{_DASHED}*\.{_DASHED}{{8,}}\.{_DASHED}+\.{_DASHED}+",
+        rf"{_EDGE_OF_RUN}eyJ{_DASHED}{{10,}}\.{_DASHED}*\.{_DASHED}{{8,}}\.{_DASHED}+\.{_DASHED}+",
     ),
     _token("npm token", "npm_", rf"{_EDGE}npm_[A-Za-z0-9]{{30,100}}"),
     _token("PyPI token", "pypi-Ag", rf"{_EDGE}pypi-Ag{_DASHED}{{40,500}}"),
