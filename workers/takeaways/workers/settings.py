@@ -29,6 +29,7 @@ PREFIX: Final = "TAKEAWAYS_"
 _KNOWN_ELSEWHERE: Final = frozenset({"TAKEAWAYS_CASES", "TAKEAWAYS_DATA", "TAKEAWAYS_FAULT_AT"})
 _DEFAULT_POLICY: Final = Policy()
 
+Days = Annotated[float, Field(ge=0, le=36_600)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 24 * 3600.0)]
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=1, le=10**12)]
@@ -66,7 +67,7 @@ class Settings(BaseSettings):
     model: str = Field(
         default="offline",
         description="the working model: `offline`, `offline+local` (sentence embeddings, needs the extra `local`), "
-        "or `package.module:factory`",
+        "`claude-…`, `anthropic/NAME` (another one at `ANTHROPIC_BASE_URL`), or `package.module:factory`",
     )
     extraction_model: str | None = Field(
         default=None, description="another model for extraction, for all agents"
@@ -167,6 +168,13 @@ class Settings(BaseSettings):
         default=_DEFAULT_POLICY.hint_again_max_seconds, description="the longest wait between two of them"
     )
 
+    raw_text_days: Days | None = Field(
+        default=None,
+        description="days after its extraction that the text of a message is kept; unset: always",
+    )
+    raw_text_quotes: bool = Field(
+        default=True, description="whether the quotes of such messages stay with the lessons"
+    )
     metrics: bool = Field(default=True, description="whether each pool serves its metrics over HTTP")
     metrics_host: str = Field(
         default="127.0.0.1", description="the address that metrics are served on; they need no password"

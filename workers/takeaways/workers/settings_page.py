@@ -26,6 +26,7 @@ _SECTIONS: Final = {
     "model": "The model",
     "pool": "A worker process",
     "runs_per_extraction": "When work is due, and how long it may take",
+    "raw_text_days": "What is kept",
     "metrics": "Metrics and logs",
 }
 """The heading above a field and those that follow it."""

@@ -94,6 +94,10 @@ class Consolidation:
             ConsolidationAnswer,
         )
 
+    def narrow(self) -> bool:
+        """Candidates are merged into one memory: there is nothing to take apart."""
+        return False
+
     def set_aside(self, why: Outcome, detail: str) -> None:
         """Quarantine the batch that comes next: the same candidates and memory always give the same batch."""
         job = self._job
@@ -113,6 +117,7 @@ class Consolidation:
     def finish(self, connection: Connection, row: RowMapping) -> dict[str, Any]:
         """The marks of the pass, as they were when it began. A pass without candidates moves them too."""
         work, agent_id = self._job.lease.work, self._job.lease.agent_id
+        store.thin(connection, agent_id)
         store.drop_old_summaries(connection, agent_id, keep=self._job.services.policy.rooms_summarised)
         return {
             "compactions_served": max(row["compactions_served"], work.compactions),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, null, select, update
+from sqlalchemy import Connection, delete, null, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.memories import Candidate, Memory
 from takeaways.schemas.tables import agents, candidates, revisions, rooms, section_texts
+from takeaways.workers.consolidation import thinning
 from takeaways.workers.consolidation.became import Became
 
 MAX_ROWS: Final = 1_000
@@ -151,3 +152,39 @@ def drop_old_summaries(connection: Connection, agent_id: str, *, keep: int) -> i
         .values(summary=None, summary_at_ms=None)
     )
     return len(merged)
+
+
+def thin(connection: Connection, agent_id: str) -> int:
+    """Drop the whole text of old revisions that `thinning` finds superfluous; their accounts stay."""
+    rows = connection.execute(
+        select(revisions.c.revision, revisions.c.made_at_ms, revisions.c.made_by).where(
+            revisions.c.agent_id == agent_id, revisions.c.sections.is_not(None)
+        )
+    ).all()
+    if len(rows) <= thinning.NEWEST:
+        return 0
+    versions = [thinning.Version(row.revision, row.made_at_ms, row.made_by) for row in rows]
+    numbers = thinning.superfluous(versions, now_ms(connection))
+    if not numbers:
+        return 0
+    connection.execute(
+        update(revisions)
+        .where(revisions.c.agent_id == agent_id, revisions.c.revision.in_(numbers))
+        .values(sections=null())
+    )
+    kept = connection.execute(
+        select(revisions.c.sections).where(
+            revisions.c.agent_id == agent_id, revisions.c.sections.is_not(None)
+        )
+    ).scalars()
+    named = {key for sections in kept for key in sections}
+    stored = connection.execute(select(section_texts.c.digest).where(section_texts.c.agent_id == agent_id))
+    orphans = sorted(set(stored.scalars()) - named)
+    for at in range(0, len(orphans), MAX_ROWS):
+        connection.execute(
+            delete(section_texts).where(
+                section_texts.c.agent_id == agent_id,
+                section_texts.c.digest.in_(orphans[at : at + MAX_ROWS]),
+            )
+        )
+    return len(numbers)

@@ -24,7 +24,7 @@ from takeaways.workers import erasing, kept_answers
 from takeaways.workers.hints import Hints
 from takeaways.workers.intake.patience import Patience
 from takeaways.workers.intake.reader import StreamReader, connect_reader
-from takeaways.workers.intake.retention import drop_old_event_ids
+from takeaways.workers.intake.retention import drop_old_event_ids, drop_old_texts
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
 from takeaways.workers.intake.taken import TakenIn
 from takeaways.workers.schedule.policy import Policy
@@ -150,6 +150,11 @@ class IntakeProcess:
                     repair_at = time.monotonic() + self._options.repair_seconds
                     erasing.go_on(self._database, housekeeper)
                     drop_old_event_ids(self._database)
+                    drop_old_texts(
+                        self._database,
+                        keep_days=self._policy.raw_text_days,
+                        quotes=self._policy.raw_text_quotes,
+                    )
                     kept_answers.drop_old(self._database)
                 swept = sweep_once(
                     self._database,

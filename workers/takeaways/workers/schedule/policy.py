@@ -30,6 +30,11 @@ class Policy:
     agent_message_tokens: int = 2_000
     tool_message_tokens: int = 800
 
+    raw_text_days: float | None = None
+    """Days after its extraction that the text of a message is kept; None keeps it."""
+    raw_text_quotes: bool = True
+    """Whether quotes of such messages stay with the lessons."""
+
     hint_again_seconds: float = 30.0
     hint_again_max_seconds: float = 15 * 60.0
 
