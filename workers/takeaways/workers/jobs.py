@@ -167,6 +167,7 @@ class Job:
     _chosen: Chosen | None = None
     _window: int | None = None
     _asked_tokens: int = 0
+    _refused_tokens: int = 0
     _most_tokens: int | None = None
     _too_long: TooLong | AnswerCut | None = None
 
@@ -189,7 +190,7 @@ class Job:
 
     def ask(self, tokens: int, call: Callable[[], Answered[A]]) -> Answered[A]:
         """One call of the model whose step takes `tokens`. A step that was too large is not sent again as it is."""
-        if self._too_long is not None and tokens >= self._asked_tokens:
+        if self._too_long is not None and tokens >= self._refused_tokens:
             raise self._too_long
         self._asked_tokens = tokens
         return ask_model(self, tokens, call)
@@ -203,12 +204,12 @@ class Job:
         if error is self._too_long or self.halvings >= MAX_HALVINGS:
             return False
         self.halvings += 1
-        self._too_long = error
+        self._too_long, self._refused_tokens = error, self._asked_tokens
         self._most_tokens = self._asked_tokens // 2
         limit = error.limit_tokens if isinstance(error, TooLong) else None
         if limit is not None and limit < step_tokens(self.window):
             self._window = limit
-        return self._most_tokens >= LEAST_ROOM_TOKENS
+        return True
 
     def fit_into_today(self, left: int) -> bool:
         """Make the step so small that the agent's tokens of today suffice. False when nothing useful is left."""
@@ -264,6 +265,10 @@ class Work(Protocol):
 
     def step(self) -> bool:
         """Do the next piece of the pass and commit it. False when nothing of the pass is left."""
+        ...
+
+    def narrow(self) -> bool:
+        """From now on, put into a step only what belongs together. False where the step at hand already is so."""
         ...
 
     def set_aside(self, why: Outcome, detail: str) -> None:
@@ -387,10 +392,12 @@ def _steps(job: Job, work: Work) -> Ending:
                 return Ending(_done(job.tally), pass_done=True)
         except ModelRefused as refused:
             job.begin_anew()
-            work.set_aside(Outcome.REFUSED, str(refused))
+            if not work.narrow():
+                work.set_aside(Outcome.REFUSED, str(refused))
         except (TooLong, AnswerCut) as too_large:
             if not job.shrink(too_large):
                 job.begin_anew()
+                work.narrow()
                 why = Outcome.TOO_LONG if isinstance(too_large, TooLong) else Outcome.UNREADABLE_ANSWER
                 work.set_aside(why, str(too_large))
         except OutOfTokens as out:

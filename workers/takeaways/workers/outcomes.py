@@ -43,7 +43,6 @@ class Outcome(StrEnum):
             Outcome.BUSY,
             Outcome.CONTINUES,
             Outcome.OVERLOADED,
-            Outcome.UNAVAILABLE,
             Outcome.PARKED,
             Outcome.DAILY_TOKENS,
             Outcome.HANDED_OVER,

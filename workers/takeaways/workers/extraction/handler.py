@@ -28,6 +28,7 @@ class Extraction:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._one_room = False
 
     def step(self) -> bool:
         """Read one segment. False when nothing unread is left up to the horizon."""
@@ -51,6 +52,12 @@ class Extraction:
         )
         job.phase("writing")
         return accepted
+
+    def narrow(self) -> bool:
+        """One room a call, so that what is wrong with one stops no other that shared its call."""
+        planned, _ = self._plan()
+        self._one_room = True
+        return planned is not None and len({room_id for room_id, _ in planned.message_keys}) > 1
 
     def set_aside(self, why: Outcome, detail: str) -> None:
         """Quarantine the segment that comes next: the same backlog always gives the same plan."""
@@ -91,9 +98,11 @@ class Extraction:
         if not rooms:
             return None, {}
         room_tokens = extraction_tokens(job.window, model.overhead_tokens(Kind.EXTRACTION))
-        planned = next_request(
-            rooms, job.at_most(room_tokens), model.count_tokens, caps_of(job.services.policy)
-        )
+        budget_tokens, caps = job.at_most(room_tokens), caps_of(job.services.policy)
+        planned = next_request(rooms, budget_tokens, model.count_tokens, caps)
+        if self._one_room:
+            oldest = [room for room in rooms if room.room_id == planned.message_keys[0][0]]
+            planned = next_request(oldest, budget_tokens, model.count_tokens, caps)
         return planned, {key: revisions[key] for key in planned.message_keys}
 
     def _commit(self, revisions: dict[backlog.Key, int], accepted: Accepted) -> None:
