@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from celery.events import EventReceiver
@@ -13,10 +15,14 @@ from celery.events import EventReceiver
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers.hints import celery_publisher
+from takeaways.workers.jobs import ask
 from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.models.shelf import Chosen
 from takeaways.workers.settings import Settings
 from takeaways.workers.tasks import JobFailed, Runtime, worker_app
+from takeaways.workers.testing import ScriptedModel
+from tests.faults.link import Link, Mode
+from tests.pipeline import pipeline
 from tests.waiting import wait_until
 
 
@@ -103,3 +109,49 @@ def test_a_hint_carries_an_id_and_reads_well(settings: Settings) -> None:
 
     assert seen[0]["name"] == "takeaways.extract"
     assert seen[0]["kwargs"] == "agent=acme/scout reason=runs"
+
+
+def test_a_broker_that_hangs_up_costs_no_job(settings: Settings, sqlite_database: Database) -> None:
+    """Phases are news for Flower. What the model answered is not thrown away because nobody can be told."""
+    with pipeline(sqlite_database, settings.redis_url, ScriptedModel()) as system:
+        system.producer.run_completed(
+            agent_id="scout", room="r", run_id="r1", messages=[{"role": "user", "content": "Tea."}]
+        )
+        system.take_in()
+    ask(sqlite_database, ["scout"], [Kind.EXTRACTION])
+    port = urlsplit(settings.redis_url).port
+    assert port is not None
+    with Link(("127.0.0.1", port)) as link:
+        link.set(Mode.REFUSE)
+        reached = {
+            "broker_url": f"redis://127.0.0.1:{link.port}/0",
+            "model": "takeaways.workers.testing:ScriptedModel",
+        }
+        app = worker_app(settings.model_copy(update=reached))
+        task: Any = app.tasks[TASK_OF_KIND[Kind.EXTRACTION]]
+
+        began = time.monotonic()
+        result = task.apply(kwargs={"agent_id": "scout"}).result
+        took_seconds = time.monotonic() - began
+
+    assert result["outcome"] == "remembered"
+    assert took_seconds < 5
+
+
+def test_a_worker_tries_its_broker_every_few_seconds_however_long_it_was_away(settings: Settings) -> None:
+    """After an outage of an hour the pool is back within seconds, not after a pause that grew meanwhile."""
+    pauses: list[float] = []
+    connection = worker_app(settings).connection_for_read("redis://127.0.0.1:1/0")
+
+    class EnoughError(Exception):
+        pass
+
+    def note(error: Exception, pause_seconds: float) -> None:
+        pauses.append(pause_seconds)
+        if len(pauses) == 3:
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        connection.ensure_connection(note)
+
+    assert max(pauses) <= 4

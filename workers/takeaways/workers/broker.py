@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 from celery import Celery
-from kombu import Queue
+from celery.app.amqp import AMQP
+from kombu import Connection, Queue
 
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.settings import Settings
@@ -29,9 +30,22 @@ def make_app(settings: Settings) -> Celery:
 def make_app_of(kind: type[App], settings: Settings) -> App:
     """`make_app` for a class of one's own."""
     # Another service that shares this process keeps its own current app.
-    app = kind("takeaways", set_as_current=False, broker=settings.broker)
+    app = kind("takeaways", set_as_current=False, broker=settings.broker, amqp=_Amqp)
     app.conf.update(configuration(settings))
     return app
+
+
+class _Eager(Connection):
+    """Tries again every few seconds however long the broker was away: by default the pauses grow to half a minute."""
+
+    def ensure_connection(self, *args: Any, **options: Any) -> Any:
+        return super().ensure_connection(
+            *args, **{"interval_start": 1, "interval_step": 1, "interval_max": 4, **options}
+        )
+
+
+class _Amqp(AMQP):
+    Connection = _Eager
 
 
 def configuration(settings: Settings) -> dict[str, Any]:

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 30.0
-STEADY_SECONDS: Final = 60.0
+STEADY_SECONDS: Final = 10.0
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 # Ended by itself, or by our SIGTERM before it could listen for it.
 _CLEAN: Final = (0, -signal.SIGTERM)

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from celery import Celery, Task, bootsteps, signals
 from celery.exceptions import SecurityWarning
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers import telemetry
 from takeaways.workers.broker import make_app_of
 from takeaways.workers.drain import Drain
 from takeaways.workers.exits import Exit
+from takeaways.workers.phases import Phases
 from takeaways.workers.pools import why_not
 from takeaways.workers.settings import Settings
 
@@ -110,22 +109,19 @@ class Runtime:
 
 def register(app: Celery, runtime: Runtime) -> None:
     """Register the task of each kind. `shared=False`: no other app in this process gets them."""
+    phases = Phases(app)
     for kind in Kind:
-        _register(app, runtime, kind)
+        _register(app, runtime, kind, phases)
 
 
-def _register(app: Celery, runtime: Runtime, kind: Kind) -> None:
+def _register(app: Celery, runtime: Runtime, kind: Kind, phases: Phases) -> None:
     # Not lazy: in a spawned child Celery would hand a lazy task to whatever app is current.
     @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False, lazy=False)
     def run(self: Task[Any, Any], agent_id: str) -> dict[str, Any]:
         from takeaways.workers.jobs import run_job
 
         def phase(name: str) -> None:
-            # Flower shows the suffix as the task's state. It is news, not work: a dead broker costs no job.
-            try:
-                self.send_event(f"task-{name}", retry=False)
-            except (OperationalError, RedisError, OSError):
-                log.debug("a phase could not be sent", phase=name)
+            phases.tell(name, task_id=self.request.id, hostname=self.request.hostname)
 
         try:
             result = run_job(kind, agent_id, runtime.services(), phase=phase)

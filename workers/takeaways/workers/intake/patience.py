@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 FIRST_SECONDS: Final = 0.1
-MOST_SECONDS: Final = 10.0
+MOST_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
