@@ -25,7 +25,7 @@ from takeaways.workers.leases import Heartbeat
 from takeaways.workers.models.limiter import Limits, SharedLimiter
 from takeaways.workers.models.prices import PRICES
 from takeaways.workers.models.resolve import WorkingModels
-from takeaways.workers.models.shelf import ModelShelf
+from takeaways.workers.models.shelf import ModelShelf, Served
 from takeaways.workers.models.windows import WindowSettings
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.policy import Policy
@@ -92,10 +92,30 @@ def model_shelf(settings: Settings) -> ModelShelf:
     return ModelShelf(
         choice=WorkingModels(settings.model, {kind: name for kind, name in chosen.items() if name}),
         make=lambda name: model_named(name, window=windows.of(name)),
-        make_served=None,
+        make_served=_maker_of_served(settings.model, windows),
         windows=windows,
         prices={**PRICES, **settings.prices},
     )
+
+
+def _maker_of_served(default: str, windows: WindowSettings) -> Callable[[str], Served] | None:
+    """What makes a model of the default's provider: agents may have their own there."""
+    if _on_messages_api(default) is None:
+        return None
+
+    def make(name: str) -> Served:
+        from takeaways.workers.models.anthropic import AnthropicModel
+
+        return AnthropicModel(name, window=windows.of(name))
+
+    return make
+
+
+def _on_messages_api(name: str) -> str | None:
+    """The model's name where it is asked over the Messages API: `claude-…` as it is, others as `anthropic/NAME`."""
+    if name.startswith("claude-"):
+        return name
+    return name.removeprefix("anthropic/") if name.startswith("anthropic/") else None
 
 
 def limits(settings: Settings) -> Limits:
@@ -164,16 +184,23 @@ def queue_length(settings: Settings) -> Callable[[Kind], int]:
 
 
 def model_named(name: str, *, window: int | None = None) -> MemoryModel:
-    """The model that `TAKEAWAYS_MODEL` names: `offline`, `offline+local`, or a `package.module:factory`."""
+    """The model that a setting names: `offline`, `offline+local`, `claude-…`, `anthropic/NAME` (whatever speaks
+    the Messages API at `ANTHROPIC_BASE_URL`), or a `package.module:factory`. Raises `Misconfigured`.
+    """
     arguments: dict[str, Any] = {} if window is None else {"window": window}
     if name in ("offline", "offline+local"):
         from takeaways.workers.models.offline import OfflineModel
 
         return OfflineModel(embeddings=name == "offline+local", **arguments)
+    if served := _on_messages_api(name):
+        from takeaways.workers.models.anthropic import AnthropicModel
+
+        return AnthropicModel(served, **arguments)
     module, colon, factory = name.partition(":")
     if not colon:
         raise Misconfigured(
-            f"TAKEAWAYS_MODEL: {name!r} is not known; use offline, offline+local or package.module:factory"
+            f"TAKEAWAYS_MODEL: {name!r} is not known; use offline, offline+local, claude-…, anthropic/NAME "
+            "or package.module:factory"
         )
     try:
         made: MemoryModel = getattr(importlib.import_module(module), factory)(**arguments)
