@@ -83,13 +83,16 @@ class ModelShelf:
     _making: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def name_for(self, kind: Kind, agent: AgentModel) -> str:
-        return working_name(kind, self.choice, agent, self._serves)
+        return self._working(kind, agent).name
 
     def chosen(self, kind: Kind, agent: AgentModel) -> Chosen:
-        name = self.name_for(kind, agent)
-        model = self._operators(name) if self._is_operators(name) else self._providers(name)
+        model = self._working(kind, agent)
         window = _governing(model, agent, self.windows, self._reported)
         return Chosen(model, window, self.prices.get(model.name))
+
+    def _working(self, kind: Kind, agent: AgentModel) -> MemoryModel:
+        name = working_name(kind, self.choice, agent, self._serves)
+        return self._operators(name) if self._is_operators(name) else self._providers(name)
 
     def _is_operators(self, name: str) -> bool:
         return name == self.choice.default or name in self.choice.by_kind.values()
