@@ -72,7 +72,7 @@ def test_a_summary_over_its_cap_keeps_the_newest_and_says_what_is_missing() -> N
     assert "NEWEST" in text
     shown = text.count("old entry")
     assert 100 < shown < 400
-    assert f"Left out here for want of room: {400 - shown} lines. They are in agent-memory/MEMORY.md." in text
+    assert f"Left out here for want of room: {400 - shown} lines. Your whole memory has them." in text
 
 
 def test_rules_and_pins_come_before_everything_that_is_newer() -> None:

@@ -25,8 +25,9 @@ _HIDDEN = re.compile(
 )
 _OPENING = re.compile(r"[<＜﹤]|&(?:(?:amp|#0*38|#x0*26);?)*(?:lt|#0*60|#x0*3c);?", re.IGNORECASE)
 _STARTS_A_TAG = re.compile(r"[A-Za-z/!?|]")
+_LONGEST_TAG: Final = 1_000
 _DASH = re.compile("[-\u2010-\u2015\u2212_]")
-_BARE_NAME: Final = WRAPPER.replace("-", "")
+_BARE_NAMES: Final = tuple(name.replace("-", "") for name in (WRAPPER, "standing-notes"))
 
 _STARTS_A_BLOCK = re.compile(
     r"""
@@ -49,6 +50,17 @@ def inline(text: str) -> str:
     line = mask(one_line(_HIDDEN.sub("", mend(text))))
     line = _OPENING.sub(lambda opening: _without_tag(opening.group(), line[opening.end() :]), line)
     return line.replace("![", "!\\[")
+
+
+def untagged(text: str) -> str:
+    """`text` with nothing changed but tags that a lenient reader takes for those of our notes."""
+
+    def shown_opening(opening: re.Match[str]) -> str:
+        return (
+            "‹" if _names_the_wrapper(text[opening.end() : opening.end() + _LONGEST_TAG]) else opening.group()
+        )
+
+    return _OPENING.sub(shown_opening, text)
 
 
 def shown(text: str) -> str:
@@ -95,4 +107,4 @@ def _names_the_wrapper(rest: str) -> bool:
         for character in _DASH.sub("", unicodedata.normalize("NFKC", rest))
         if unicodedata.category(character)[0] not in "CMZ"
     )
-    return visible.lstrip("/\\").casefold().startswith(_BARE_NAME)
+    return visible.lstrip("/\\").casefold().startswith(_BARE_NAMES)

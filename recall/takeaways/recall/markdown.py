@@ -162,4 +162,4 @@ def _account(left_out: Iterable[_Piece]) -> str:
     words = [f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in numbers if number]
     if not words:
         return ""
-    return f"\nLeft out here for want of room: {', '.join(words)}. They are in {MEMORY_PATH}.\n"
+    return f"\nLeft out here for want of room: {', '.join(words)}. Your whole memory has them.\n"

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from takeaways.recall.deadline import Deadline
+from takeaways.recall.reading import read_memory, search_memory, tools
 from takeaways.recall.store import Revision, answered_or_unavailable, load_memory, snapshot
 from takeaways.recall.tokens import Count, count
-from takeaways.recall.wrapper import NOTE_BUDGET_TOKENS, note_text
+from takeaways.recall.tools import Tool
+from takeaways.recall.wrapper import NOTE_BUDGET_TOKENS, Reach, note_text
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import BadInput, StoreUnavailable
 from takeaways.schemas.ids import why_bad
@@ -84,7 +87,8 @@ class Recall:
     """Gives notes. Make one per process and share it between threads; leaving its context closes it.
 
     `database` is a URL or an open `Database`: the primary, because a replica does not know the pins of
-    a moment ago. A question takes at most about `timeout_seconds`; after that there is no note.
+    a moment ago. A question takes at most about `timeout_seconds`; after that there is no note. `reach` is how the
+    agent can read more than the note, which says so: in its workspace, or with the tools that `tools` gives.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Recall:
         timeout_seconds: float = TIMEOUT_SECONDS,
         budget_tokens: int = NOTE_BUDGET_TOKENS,
         count: Count = count,
+        reach: Reach = Reach.FOLDER,
     ) -> None:
         self._owns_database = isinstance(database, str)
         self._database = (
@@ -104,6 +109,7 @@ class Recall:
         self._deadline = Deadline(timeout_seconds)
         self._budget_tokens = budget_tokens
         self._count = count
+        self._reach = reach
 
     def note(self, agent_id: str, room_id: str, conversation_id: str, compaction: int | None = None) -> Note:
         """The note of a conversation: the same bytes for its life, after a compaction perhaps others.
@@ -119,6 +125,44 @@ class Recall:
             _log.warning("no note for agent %r: %s", agent_id, error)
             return Note(None, NoteStatus.UNAVAILABLE, 0, compaction or 0, str(error))
 
+    def is_ours(self, agent_id: str, text: str) -> bool:
+        """Whether `text` is a note that this agent was given, byte for byte; a forged one is not.
+
+        Raises `StoreUnavailable` when the database does not answer in time.
+        """
+        text_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+        def known() -> bool:
+            with snapshot(self._database) as connection:
+                query = select(note_texts.c.text_hash).where(
+                    note_texts.c.agent_id == agent_id, note_texts.c.text_hash == text_hash
+                )
+                return connection.execute(query).first() is not None
+
+        return self._deadline.within(known)
+
+    def read_memory(
+        self, agent_id: str, *, topic: str | None = None, room: str | None = None, page: int = 1
+    ) -> dict[str, Any]:
+        """What the tool `read_memory` answers: `ok`, and a page of `text` or an `error`."""
+        return self._answered(
+            agent_id,
+            lambda: read_memory(
+                self._database, agent_id, topic=topic, room=room, page=page, count=self._count
+            ),
+        )
+
+    def search_memory(self, agent_id: str, query: str, *, limit: int = 10) -> dict[str, Any]:
+        """What the tool `search_memory` answers: `ok`, and `hits`, the best first."""
+        return self._answered(agent_id, lambda: search_memory(self._database, agent_id, query, limit=limit))
+
+    def tools(self, agent_id: str) -> list[Tool]:
+        """The tools `read_memory` and `search_memory`, for a `Toolbox`."""
+        return tools(
+            lambda topic, room, page: self.read_memory(agent_id, topic=topic, room=room, page=page),
+            lambda query, limit: self.search_memory(agent_id, query, limit=limit),
+        )
+
     def close(self) -> None:
         if self._owns_database:
             self._database.dispose()
@@ -130,6 +174,15 @@ class Recall:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _answered(self, agent_id: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if problem := why_bad(agent_id):
+            raise BadInput(f"agent_id: {problem}")
+        try:
+            return self._deadline.within(ask)
+        except StoreUnavailable as error:
+            _log.warning("the memory of agent %r cannot be read: %s", agent_id, error)
+            return {"ok": False, "error": "The memory cannot be reached now. Go on without it."}
 
     def _pinned(self, agent_id: str, room_id: str, conversation_id: str, compaction: int | None) -> Note:
         for _ in range(_ROUNDS):
@@ -151,7 +204,9 @@ class Recall:
     def _compose(self, agent_id: str, revision: Revision) -> str | None:
         if revision.number == 0:
             return None
-        return note_text(agent_id, revision, budget_tokens=self._budget_tokens, count=self._count)
+        return note_text(
+            agent_id, revision, budget_tokens=self._budget_tokens, count=self._count, reach=self._reach
+        )
 
     def _pin(self, key: _Key, version: _Version | None, revision: int, text: str | None) -> Note | None:
         """Pin `text`, or read what another process pinned first. None when the memory has changed meanwhile.

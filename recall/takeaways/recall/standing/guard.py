@@ -14,8 +14,8 @@ from typing import Final
 
 from takeaways.recall.standing.codes import Code, Refused
 from takeaways.recall.standing.hidden import hidden, revealed
-from takeaways.recall.standing.secrets import secret_in
 from takeaways.recall.standing.text import is_marker
+from takeaways.schemas import secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ def check(text: str) -> Finding | None:
     for name, order in _COMPILED.items():
         if order.search(plain):
             return Finding(Code.BLOCKED, name)
-    if (kind := secret_in(plain)) is not None:
-        return Finding(Code.SECRET_DETECTED, kind)
+    for found in secrets.find(plain):
+        return Finding(Code.SECRET_DETECTED, found.kind)
     return None
 
 

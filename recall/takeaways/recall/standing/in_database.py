@@ -86,7 +86,7 @@ class DatabaseWork:
         values = {"version": expected + 1, "entries": list(entries), "updated_ms": at_ms}
         if expected == 0:
             written = _insert_or_leave(
-                self._connection, standing_notes, target=key.target, owner_id=key.owner_id, **values
+                self._connection, standing_notes, target=key.target.value, owner_id=key.owner_id, **values
             )
         else:
             written = self._connection.execute(
@@ -98,7 +98,7 @@ class DatabaseWork:
             raise Overtaken("the note was changed meanwhile")
         self._connection.execute(
             insert(standing_note_revisions).values(
-                target=key.target,
+                target=key.target.value,
                 owner_id=key.owner_id,
                 version=expected + 1,
                 entries=list(entries),
@@ -155,7 +155,7 @@ class DatabaseWork:
             table,
             agent_id=agent_id,
             call_id=call_id,
-            target=key.target,
+            target=key.target.value,
             owner_id=key.owner_id,
             request_hash=answered.request_hash,
             answer=answered.answer,

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from takeaways.recall.deadline import Deadline
-from takeaways.recall.standing import answers, exchange
+from takeaways.recall.standing import answers, exchange, tool
 from takeaways.recall.standing.caps import MEMORY_CHARS, USER_CHARS, CapFor, Caps, cap
 from takeaways.recall.standing.codes import Code, Refused
 from takeaways.recall.standing.guard import Scan, check, shown
@@ -39,6 +39,7 @@ from takeaways.recall.standing.store import (
     Work,
 )
 from takeaways.recall.standing.text import size
+from takeaways.recall.tools import Call, Tool
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import BadInput, StoreUnavailable
 from takeaways.schemas.ids import digest, why_bad
@@ -156,6 +157,24 @@ class StandingNotes:
                 Code.UNAVAILABLE, "The notes cannot be reached now. Go on without; try again later."
             )
         return answers.refused(target, why, None, 0, self._scan)
+
+    def tools(self, agent_id: str, *, user_id: str | None = None) -> list[Tool]:
+        """The tool `memory` for a `Toolbox`; none while both notes are off. `user_id` is who the agent talks to."""
+        targets = [target for target in self.caps.on if target is Target.MEMORY or user_id is not None]
+        if not targets:
+            return []
+
+        def answer(call: Call) -> dict[str, Any]:
+            return self.call(
+                call.arguments,
+                agent_id=agent_id,
+                user_id=user_id,
+                call_id=call.call_id,
+                turn_id=call.turn_id,
+            )
+
+        on = Caps(*(self.caps[target] if target in targets else 0 for target in Target))
+        return [Tool(tool.NAME, tool.description(on), tool.parameters(targets), answer)]
 
     def snapshot(
         self,

@@ -1,0 +1,50 @@
+"""Words for searching, cut alike for the text that is searched and for the question, on every database.
+
+Databases differ in what they take for a word. So both get words that are cut here: folded in case, width and
+accents, without punctuation, and with each character of Chinese, Japanese and Korean as a word of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_WORD = re.compile(r"[^\W_]+")
+_SINGLE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
+# Words that stand in most English sentences and tell none apart.
+_STOP: Final = frozenset(
+    """a about an and any are as at be been but by can could did do does for from had has have how i if in is it
+    its me my of on or our so than that the their them then there these they this those to us was we were what when
+    where which who why will with would you your""".split()  # noqa: SIM905 - read as prose
+)
+MOST_WORDS: Final = 32
+
+
+def words(text: str) -> str:
+    """`text` as the words that are indexed, with spaces between."""
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = "".join(character for character in plain if not unicodedata.combining(character))
+    plain = unicodedata.normalize("NFC", plain)
+    return " ".join(
+        _SINGLE.sub(lambda one: f" {one.group()} ", word) for word in _WORD.findall(plain)
+    ).strip()
+
+
+def phrases(question: str) -> list[tuple[str, ...]]:
+    """What is looked for: single words, and runs of characters of scripts without spaces as phrases."""
+    found: dict[tuple[str, ...], None] = {}
+    for part in question.split():
+        run: list[str] = []
+        for word in words(part).split():
+            if _SINGLE.fullmatch(word):
+                run.append(word)
+                continue
+            if run:
+                found[tuple(run)] = None
+                run = []
+            found[(word,)] = None
+        if run:
+            found[tuple(run)] = None
+    telling = [phrase for phrase in found if phrase[0] not in _STOP]
+    return (telling or list(found))[:MOST_WORDS]
