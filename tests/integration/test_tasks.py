@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from takeaways.workers.models.shelf import Chosen
 from takeaways.workers.settings import Settings
 from takeaways.workers.tasks import JobFailed, Runtime, worker_app
 from takeaways.workers.testing import ScriptedModel
+from tests import troubled
 from tests.faults.link import Link, Mode
 from tests.pipeline import pipeline
 from tests.waiting import wait_until
@@ -38,8 +38,7 @@ def test_a_hint_for_an_unknown_agent_ends_in_words(settings: Settings) -> None:
 
     result = task.apply(kwargs={"agent_id": "nobody"}).result
 
-    assert result == {"outcome": "nothing_due", "detail": "this agent was never heard of"}
-    assert json.loads(json.dumps(result)) == result
+    assert result == "nothing_due: this agent was never heard of"
 
 
 def test_a_failure_shows_no_text_of_what_failed(settings: Settings, sqlite_database: Database) -> None:
@@ -134,8 +133,41 @@ def test_a_broker_that_hangs_up_costs_no_job(settings: Settings, sqlite_database
         result = task.apply(kwargs={"agent_id": "scout"}).result
         took_seconds = time.monotonic() - began
 
-    assert result["outcome"] == "remembered"
+    assert result.startswith("remembered: 1 messages read; ")
     assert took_seconds < 5
+
+
+def extracted(settings: Settings, database: Database, text: str) -> Any:
+    """The result of an extraction of one message, by a model that the message brings into trouble."""
+    with pipeline(database, settings.redis_url, ScriptedModel()) as system:
+        system.producer.run_completed(
+            agent_id="scout", room="r", run_id="r1", messages=[{"role": "user", "content": text}]
+        )
+        system.take_in()
+    ask(database, ["scout"], [Kind.EXTRACTION])
+    app = worker_app(settings.model_copy(update={"model": "tests.troubled:Troubled"}))
+    task: Any = app.tasks[TASK_OF_KIND[Kind.EXTRACTION]]
+    return task.apply(kwargs={"agent_id": "scout"})
+
+
+def test_a_job_that_waits_for_its_model_is_shown_as_a_retry(
+    settings: Settings, sqlite_database: Database
+) -> None:
+    """A job that did not get to its work must not look like one that did."""
+    ended = extracted(settings, sqlite_database, troubled.OVERLOAD)
+
+    assert ended.state == "RETRY"
+    assert str(ended.result).startswith("overloaded: again in 4")
+
+
+def test_a_job_that_sets_something_aside_is_shown_as_a_failure(
+    settings: Settings, sqlite_database: Database
+) -> None:
+    """Somebody may want to look at what the pipeline could not work on."""
+    ended = extracted(settings, sqlite_database, troubled.REFUSE)
+
+    assert ended.state == "FAILURE"
+    assert str(ended.result).startswith("refused: job ")
 
 
 def test_a_worker_tries_its_broker_every_few_seconds_however_long_it_was_away(settings: Settings) -> None:

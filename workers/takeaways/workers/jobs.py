@@ -109,6 +109,46 @@ class JobResult:
     input_tokens: int = 0
     output_tokens: int = 0
     detail: str | None = None
+    model: str | None = None
+    calls: int = 0
+    cached_tokens: int = 0
+    cost_microdollars: int | None = None
+    waited_seconds: float | None = None
+    """From when the work was due to the claim; None where nothing was claimed."""
+    wait_seconds: float | None = None
+    """How long nothing of the agent may start now."""
+    grown: Grown | None = None
+    set_aside: bool = False
+    """Whether something was quarantined: a person may want to look."""
+
+    @property
+    def words(self) -> str:
+        """The result as Flower shows it: the ending, what came of it, and what it cost."""
+        counts = {
+            "messages read": self.messages_read,
+            "candidates made": self.candidates_made,
+            "candidates settled": self.candidates_settled,
+            "tokens": self.input_tokens + self.output_tokens,
+        }
+        parts = [f"{number:,} {what}" for what, number in counts.items() if number]
+        if self.revision is not None:
+            parts.append(f"revision {self.revision}")
+        if self.wait_seconds:
+            parts.append(f"again in {self.wait_seconds:,.0f} s")
+        if self.detail:
+            parts.append(self.detail)
+        if self.job_id:
+            parts.append(f"job {self.job_id}")
+        return ": ".join(filter(None, (self.outcome.value, "; ".join(parts))))
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """The memory before and after a consolidation: its lines, and the tokens that it takes afterwards."""
+
+    lines_before: int
+    lines_after: int
+    tokens: int
 
 
 @dataclass(slots=True)
@@ -127,6 +167,7 @@ class Tally:
     revision: int | None = None
     model: str | None = None
     price: Price | None = None
+    grown: Grown | None = None
     set_aside: Outcome | None = None
     recorded_tokens: int = 0
 
@@ -143,6 +184,11 @@ class Tally:
         cost = cost_microdollars(usage, self.price)
         known = cost is not None and self.cost_microdollars is not None
         self.cost_microdollars = (self.cost_microdollars or 0) + (cost or 0) if known else None
+
+    def grew(self, lines_before: int, lines_after: int, tokens: int) -> None:
+        """Note what a step made of the memory. Over several steps it is what it was before the first."""
+        first = lines_before if self.grown is None else self.grown.lines_before
+        self.grown = Grown(first, lines_after, tokens)
 
     @property
     def unrecorded_tokens(self) -> int:
@@ -162,6 +208,7 @@ class Job:
     services: JobServices
     call: Call
     phase: Phase
+    waited_seconds: float = 0.0
     tally: Tally = field(default_factory=Tally)
     halvings: int = 0
     _chosen: Chosen | None = None
@@ -328,7 +375,12 @@ def _held_by_its_model(kind: Kind, agent_id: str, services: JobServices) -> JobR
     )
     if held.decision is None or held.decision.hold not in (Hold.NOT_YET, Hold.PARKED):
         return _not_claimed(held)
-    return JobResult(Outcome.PARKED if paused.parked else Outcome.OVERLOADED, detail=paused.why)
+    return JobResult(
+        Outcome.PARKED if paused.parked else Outcome.OVERLOADED,
+        detail=paused.why,
+        model=model,
+        wait_seconds=paused.seconds,
+    )
 
 
 def _not_claimed(claimed: NotClaimed) -> JobResult:
@@ -349,7 +401,7 @@ def _run(claimed: Claimed, services: JobServices, phase: Phase) -> JobResult:
         ),
         services.heartbeat.watch(lease, deadline_seconds=deadline_seconds) as abort,
     ):
-        job = Job(lease, services, Call(services.policy.call_seconds, abort), phase)
+        job = Job(lease, services, Call(services.policy.call_seconds, abort), phase, claimed.waited_ms / 1000)
         work = _work_of(job)
         log.info("claimed", epoch=lease.epoch, reason=lease.work.reason, attempts=lease.attempts)
         try:
@@ -476,7 +528,7 @@ def _try_to_end(job: Job, work: Work, ending: Ending) -> JobResult:
     log.info("ended", outcome=ending.outcome, messages_read=job.tally.messages_read, detail=ending.detail)
     if decision.next is not None and decision.reason is not None:
         job.services.hints.hint(decision.next, job.lease.agent_id, decision.reason)
-    return _result(job, ending.outcome, ending.detail)
+    return _result(job, ending.outcome, ending.detail, ending.wait_seconds)
 
 
 def _end(job: Job, work: Work, ending: Ending) -> Decision:
@@ -522,7 +574,7 @@ def _fenced_off(job: Job) -> JobResult:
     return _result(job, Outcome.FENCED_OFF, None)
 
 
-def _result(job: Job, outcome: Outcome, detail: str | None) -> JobResult:
+def _result(job: Job, outcome: Outcome, detail: str | None, wait_seconds: float | None = None) -> JobResult:
     tally = job.tally
     return JobResult(
         outcome=outcome,
@@ -535,6 +587,14 @@ def _result(job: Job, outcome: Outcome, detail: str | None) -> JobResult:
         input_tokens=tally.input_tokens,
         output_tokens=tally.output_tokens,
         detail=detail,
+        model=tally.model,
+        calls=tally.calls,
+        cached_tokens=tally.cached_tokens,
+        cost_microdollars=tally.cost_microdollars,
+        waited_seconds=job.waited_seconds,
+        wait_seconds=wait_seconds,
+        grown=tally.grown,
+        set_aside=tally.set_aside is not None,
     )
 
 

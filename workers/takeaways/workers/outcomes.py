@@ -37,6 +37,11 @@ class Outcome(StrEnum):
         return self in (Outcome.REMEMBERED, Outcome.NOTHING_TO_REMEMBER, Outcome.NOTHING_DUE)
 
     @property
+    def is_tried_again(self) -> bool:
+        """Whether something kept the job from its work, which therefore waits for another time."""
+        return not self.is_success and self not in (Outcome.BUSY, Outcome.CONTINUES, Outcome.HANDED_OVER)
+
+    @property
     def gives_attempt_back(self) -> bool:
         """Whether the ending says nothing against the batch, so that its attempt does not count."""
         return self in (

@@ -10,14 +10,14 @@ import importlib
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from celery import Celery, Task, bootsteps, signals
-from celery.exceptions import SecurityWarning
+from celery.exceptions import Retry, SecurityWarning
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers import telemetry
@@ -45,6 +45,10 @@ class WorkerApp(Celery):
 
 class JobFailed(RuntimeError):
     """What nobody expected went wrong in a job; the log has the lines that it passed."""
+
+
+class SetAside(RuntimeError):
+    """A job put something into quarantine, and the rest goes on. Flower shows it as a failure."""
 
 
 def worker_app(settings: Settings | None = None) -> Celery:
@@ -116,20 +120,31 @@ def register(app: Celery, runtime: Runtime) -> None:
 
 def _register(app: Celery, runtime: Runtime, kind: Kind, phases: Phases) -> None:
     # Not lazy: in a spawned child Celery would hand a lazy task to whatever app is current.
-    @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False, lazy=False)
-    def run(self: Task[Any, Any], agent_id: str) -> dict[str, Any]:
+    # `throws`: no traceback in the log for what is no fault of the code.
+    @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False, lazy=False, throws=(SetAside,))
+    def run(self: Task[Any, Any], agent_id: str) -> str:
         from takeaways.workers.jobs import run_job
+        from takeaways.workers.metrics import jobs as measured
 
         def phase(name: str) -> None:
             phases.tell(name, task_id=self.request.id, hostname=self.request.hostname)
 
+        began = time.monotonic()
         try:
             result = run_job(kind, agent_id, runtime.services(), phase=phase)
         except Exception as error:
             # Celery prints an error with its text, and sends it to Flower: only what may be shown gets there.
             log.exception("a job failed", agent_id=agent_id, kind=kind)
+            measured.failed(kind, time.monotonic() - began)
             raise JobFailed(telemetry.describe(error)) from None
-        return {name: value for name, value in asdict(result).items() if value not in (None, 0)}
+        measured.ended(kind, result, time.monotonic() - began)
+        if result.set_aside:
+            raise SetAside(result.words)
+        if result.outcome.is_tried_again:
+            # Nothing is sent again: the sweep hints when it is time. It is what Flower shows as a retry.
+            when: Any = result.wait_seconds
+            raise Retry(result.words, when=when)
+        return result.words
 
 
 def _life(settings: Settings, runtime: Runtime) -> type[bootsteps.Step]:

@@ -183,6 +183,7 @@ class Consolidation:
                 quarantine.lift(connection, quarantine_id)
             job.tally.candidates_settled += len(offered)
             job.tally.revision = number
+            job.tally.grew(_lines(current.memory), _lines(memory), offered_tokens(memory))
             self._progress(connection, row, settled=0 if quarantine_id else len(offered))
 
     def _progress(self, connection: Connection, row: RowMapping, *, settled: int) -> None:
@@ -198,3 +199,7 @@ class Consolidation:
             )
         )
         self._job.record(connection)
+
+
+def _lines(memory: Memory) -> int:
+    return sum(len(section.lines) for section in memory.sections)
