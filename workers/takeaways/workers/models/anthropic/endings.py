@@ -26,7 +26,7 @@ PARKED_SECONDS: Final = 300.0
 _SIZES: Final = re.compile(r"(\d[\d,]*)\s*tokens?\s*>\s*(\d[\d,]*)\s*max")
 _LIMIT: Final = re.compile(r"(?:maximum|limit|context (?:length|window))\D{0,40}?(\d[\d,]{2,})")
 _TOO_LONG: Final = re.compile(
-    r"(?:prompt|input) is too long|too many (?:input )?tokens|context[ _](?:length|window)|"
+    r"(?:prompt|input) is too long|too many (?:input )?tokens|context[ _](?:length|window|limit)|"
     r"maximum (?:context|prompt)|exceeds? the (?:model's )?(?:context|maximum)",
     re.IGNORECASE,
 )
