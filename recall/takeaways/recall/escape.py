@@ -13,16 +13,12 @@ import re
 import unicodedata
 from typing import Final
 
+from takeaways.schemas.hidden import unhidden
 from takeaways.schemas.secrets import mask
 from takeaways.schemas.text import mend, one_line
 
 WRAPPER: Final = "agent-memory"
 
-# Characters without a shape that can hide text or turn its direction. The joiners U+200C and U+200D and
-# the marks U+200E and U+200F stay: Persian, Indic scripts, emoji and Hebrew need them.
-_HIDDEN = re.compile(
-    "[\u00ad\u034f\u180e\u200b\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
-)
 _OPENING = re.compile(r"[<＜﹤]|&(?:(?:amp|#0*38|#x0*26);?)*(?:lt|#0*60|#x0*3c);?", re.IGNORECASE)
 _STARTS_A_TAG = re.compile(r"[A-Za-z/!?|]")
 _LONGEST_TAG: Final = 1_000
@@ -47,7 +43,7 @@ _CLOSING_HASHES = re.compile(r"(?:^|(?<=\s))(?=#+$)")
 
 def inline(text: str) -> str:
     """`text` as one line for a place where no block can begin: inside a heading, after other words."""
-    line = mask(one_line(_HIDDEN.sub("", mend(text))))
+    line = mask(one_line(unhidden(mend(text))))
     line = _OPENING.sub(lambda opening: _without_tag(opening.group(), line[opening.end() :]), line)
     return line.replace("![", "!\\[")
 

@@ -36,11 +36,16 @@ class FolderOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the folder is now. `revision` is 0 for an agent without a memory: then there is no folder."""
+    """What the folder is now. `revision` is 0 for an agent without a memory: then there is no folder.
+
+    `files_hash` is for the next call, as `known`. `edited`: it was not as the last call had left it.
+    """
 
     outcome: FolderOutcome
     revision: int
     folder: Path
+    files_hash: str = ""
+    edited: bool = False
 
 
 def write_folder(
@@ -51,11 +56,13 @@ def write_folder(
     rooms: int = ROOMS_SHOWN,
     budget_tokens: int = NOTE_BUDGET_TOKENS,
     count: Count = count,
+    known: str | None = None,
 ) -> Written:
     """Make `agent-memory/` in `workspace` show the current memory of an agent.
 
     Readers see one whole revision: open the folder once and read its files relative to it. Files and
-    folders are read-only, and what was changed by hand is replaced. Raises `StoreUnavailable` or
+    folders are read-only, and what was changed by hand is replaced; with the `files_hash` of the last call as
+    `known` the result says so. Raises `StoreUnavailable` or
     `FolderNotWritten` when it may work later, and then the folder is as it was; `BadInput` for a
     workspace that is no folder, or where somebody else's `agent-memory` stands.
     """
@@ -64,25 +71,30 @@ def write_folder(
     root = Path(workspace)
     changed = False
     revision = 0
+    files: dict[str, bytes] = {}
     with switch.opened(root) as place:
+        edited = known is not None and switch.hash_on_disk(place) != known
         # After a change the database is asked again: an erasure that came meanwhile must find nothing here.
         for _ in range(_ROUNDS):
             revision, files = _files(database, agent_id, rooms, budget_tokens, count)
             if not files:
                 if not switch.remove(place):
-                    return Written(
-                        FolderOutcome.REMOVED if changed else FolderOutcome.ABSENT, 0, root / switch.NAME
-                    )
+                    break
             elif switch.holds(place, files):
-                return Written(
-                    FolderOutcome.WRITTEN if changed else FolderOutcome.UNCHANGED,
-                    revision,
-                    root / switch.NAME,
-                )
+                break
             else:
                 switch.replace(place, files)
             changed = True
-    return Written(FolderOutcome.WRITTEN if revision else FolderOutcome.REMOVED, revision, root / switch.NAME)
+    outcome = _OUTCOMES[bool(files), changed]
+    return Written(outcome, revision, root / switch.NAME, switch.hash_of(files), edited)
+
+
+_OUTCOMES: Final = {
+    (True, True): FolderOutcome.WRITTEN,
+    (True, False): FolderOutcome.UNCHANGED,
+    (False, True): FolderOutcome.REMOVED,
+    (False, False): FolderOutcome.ABSENT,
+}
 
 
 def _files(

@@ -16,6 +16,7 @@ import ctypes
 import errno
 import fcntl
 import functools
+import hashlib
 import logging
 import os
 import re
@@ -44,6 +45,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEFTOVER = re.compile(rf"\.{NAME}\.[0-9a-f]{{32}}")
 _RENAME_EXCHANGE: Final = 2
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
+_MOST_READ: Final = 64 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -91,6 +93,41 @@ def holds(place: int, files: Files) -> bool:
             )
     except OSError:
         return False
+
+
+def hash_of(files: Files) -> str:
+    """A hash of files by name and content; "" for none."""
+    if not files:
+        return ""
+    found = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        found.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        found.update(content)
+    return found.hexdigest()
+
+
+def hash_on_disk(place: int) -> str:
+    """`hash_of` the folder as it is: "" where there is none, "odd" where something is in it that we never write."""
+    try:
+        folder_descriptor = os.open(NAME, _FOLDER, dir_fd=place)
+    except FileNotFoundError:
+        return ""
+    except OSError:
+        return "odd"
+    files: dict[str, bytes] = {}
+    try:
+        with (
+            _descriptor(folder_descriptor) as folder,
+            _descriptor(os.open(SESSIONS, _FOLDER, dir_fd=folder)) as sessions,
+        ):
+            for name in _names(folder):
+                if name != SESSIONS:
+                    files[name] = _any_content(name, folder)
+            for name in _names(sessions):
+                files[f"{SESSIONS}/{name}"] = _any_content(name, sessions)
+    except OSError:
+        return "odd"
+    return hash_of(files)
 
 
 def replace(place: int, files: Files, *, exchange: Exchange | None = None) -> None:
@@ -255,6 +292,14 @@ def _content(name: str, folder: int, sessions: int, size: int) -> bytes | None:
         ):
             return None
         return os.read(file, size + 1)
+
+
+def _any_content(name: str, where: int) -> bytes:
+    with _descriptor(os.open(name, _FILE, dir_fd=where)) as file:
+        facts = os.fstat(file)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST_READ:
+            raise OSError(errno.EFBIG, "not a file of ours")
+        return os.read(file, facts.st_size + 1)
 
 
 def _located(name: str, folder: int, sessions: int) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, null, or_, select, update
 
+from takeaways.recall.standing import in_database as standing
 from takeaways.recall.store import load_memory
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.ids import digest
@@ -32,11 +33,7 @@ from takeaways.schemas.tables import (
     rooms,
     runs,
     section_texts,
-    standing_note_calls,
     standing_note_pins,
-    standing_note_revisions,
-    standing_note_turns,
-    standing_notes,
 )
 from takeaways.workers.consolidation import store
 from takeaways.workers.consolidation.account import Account, How, difference, retirements
@@ -64,13 +61,10 @@ def forget_agent(connection: Connection, agent_id: str, at_ms: int) -> None:
         jobs,
         kept_answers,
         quarantines,
-        standing_note_calls,
-        standing_note_pins,
-        standing_note_turns,
     ):
         connection.execute(delete(table).where(table.c.agent_id == agent_id))
     connection.execute(delete(dead_letters).where(dead_letters.c.agent_id == agent_id))
-    _forget_standing_note(connection, "memory", agent_id)
+    standing.forget_agent(connection, agent_id)
     connection.execute(
         update(agents)
         .where(agents.c.agent_id == agent_id)
@@ -155,12 +149,8 @@ def forget_person(connection: Connection, agent_id: str, person_id: str, at_ms: 
     connection.execute(
         update(runs).where(runs.c.agent_id == agent_id, runs.c.user_id == person_id).values(user_id=None)
     )
-    connection.execute(
-        delete(standing_note_pins).where(
-            standing_note_pins.c.agent_id == agent_id, standing_note_pins.c.user_id == person_id
-        )
-    )
-    _forget_standing_note(connection, "user", person_id)
+    # The note about a person is the same for every agent, and goes with the first that has to forget them.
+    standing.forget_user(connection, person_id)
     connection.execute(
         delete(persons).where(persons.c.agent_id == agent_id, persons.c.person_id == person_id)
     )
@@ -360,12 +350,6 @@ def _resting_on(connection: Connection, agent_id: str, keys: list[tuple[str, str
         for row in found
         if any((row.room_id, evidence["message_id"]) in wanted for evidence in row.evidence)
     )
-
-
-def _forget_standing_note(connection: Connection, target: str, owner_id: str) -> None:
-    """The note about a person is the same for every agent, and goes with the first that has to forget them."""
-    for table in (standing_notes, standing_note_revisions, standing_note_calls):
-        connection.execute(delete(table).where(table.c.target == target, table.c.owner_id == owner_id))
 
 
 def _ids(connection: Connection, where: ColumnElement[bool]) -> list[str]:

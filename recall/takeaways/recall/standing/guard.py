@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from takeaways.recall.standing.codes import Code, Refused
-from takeaways.recall.standing.hidden import hidden, revealed
 from takeaways.recall.standing.text import is_marker
 from takeaways.schemas import secrets
+from takeaways.schemas.hidden import hidden, revealed
 
 
 @dataclass(frozen=True, slots=True)

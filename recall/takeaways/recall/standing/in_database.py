@@ -280,4 +280,5 @@ def _corrupt(key: Key) -> CorruptStore:
 def _insert_or_leave(connection: Connection, table: Table, **values: object) -> int:
     """Insert a row where there is none of its key; how many were inserted."""
     insert_into = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    return connection.execute(insert_into(table).values(**values).on_conflict_do_nothing()).rowcount
+    statement = insert_into(table).values(**values).on_conflict_do_nothing()
+    return len(connection.execute(statement.returning(*table.primary_key)).all())
