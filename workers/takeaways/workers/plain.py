@@ -1,4 +1,5 @@
-"""Text as the memory holds it: one line, without the marks that would make it a heading or a list of its own.
+"""Text as the memory holds it: one line, without the marks that would make it a heading or a list of its own, and
+without characters that nobody sees.
 
 Whatever else Markdown could read into a line is escaped where the memory is shown.
 """
@@ -10,6 +11,7 @@ from typing import Final
 
 import regex
 
+from takeaways.schemas.hidden import unhidden
 from takeaways.schemas.memories import MAX_GIST, MAX_TEXT, MAX_TITLE
 from takeaways.schemas.text import one_line
 
@@ -37,6 +39,6 @@ def plain_gist(text: str) -> str:
 
 
 def _plain(text: str, most: int) -> str:
-    line = one_line(text)
+    line = one_line(unhidden(text))
     marks = _MARKS.match(line)
     return (line[marks.end() :] if marks else line)[:most].strip()

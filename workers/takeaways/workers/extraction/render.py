@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from takeaways.schemas.hidden import OVERRIDES, unhidden
 from takeaways.schemas.text import one_line
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall
 from takeaways.workers.extraction.inserted import is_note, pieces
@@ -133,7 +134,7 @@ class Reader:
             source, text, lost = self._read(part)
             if not text.strip() and not lost:
                 continue
-            text = mask(text)  # before anything is cut off it
+            text = mask(unhidden(text, keep=OVERRIDES))  # before anything is cut off it
             if by_platform:
                 yield Source.INSERTED, text, lost
             elif source in (Source.SPOKEN, Source.TOOL_RESULT):
@@ -241,7 +242,7 @@ def block(excerpt: Excerpt) -> str:
 
 
 def _short(text: str, tokens: int) -> str:
-    line = mask(one_line(text))
+    line = mask(one_line(unhidden(text)))
     return line if _MOST_TOKENS_OF_ONE * len(line) <= tokens else shorten(line, tokens)
 
 
