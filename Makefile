@@ -28,8 +28,9 @@ format: install ## Put imports and layout right
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-quality: install ## Score what the offline model remembers on LoCoMo (DATA=folder)
+quality: install ## Score what is remembered on LoCoMo, and what the pipeline itself loses (DATA=folder)
 	@$(BIN)/python -m benchmarks.quality $(if $(DATA),--data $(DATA))
+	@$(BIN)/python -m benchmarks.memory_quality $(if $(DATA),--data $(DATA))
 
 readme-figures: install ## Put the figures of the last `make quality` into the README
 	@$(BIN)/python -m benchmarks.readme_figures

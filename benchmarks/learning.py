@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from benchmarks.locomo import MemoryLine
 from takeaways.recall.store import load_memory
@@ -72,16 +72,14 @@ def learned_from(conversation: Path, model: MemoryModel, home: Path) -> Learned:
     """Import `conversation` into a new database in `home`, and flush: all is extracted and consolidated."""
     database = Database.open(f"sqlite:///{home / 'takeaways.db'}")
     migrate(database)
-    services = _Services(database=database, model=model)
+    services = Services(database=database, model=model)
     try:
-        _take_in(conversation, services)
+        take_in_file(conversation, services)
         (flushed,) = flush(services, [AGENT])
         if flushed.unread or flushed.waiting:
             raise NotLearned(f"{flushed.unread} messages are unread, {flushed.waiting} candidates wait")
         with database.read() as connection:
-            rows = connection.execute(select(candidates).where(candidates.c.agent_id == AGENT)).mappings()
-            made = [_candidate(dict(row)) for row in rows]
-            return Learned(load_memory(connection, AGENT).memory, {one.id: one for one in made})
+            return Learned(load_memory(connection, AGENT).memory, candidates_of(connection))
     finally:
         services.heartbeat.stop()
         database.dispose()
@@ -96,7 +94,9 @@ class _NoHints:
 
 
 @dataclass(frozen=True, slots=True)
-class _Services:
+class Services:
+    """What jobs need, in this process."""
+
     database: Database
     model: MemoryModel
     policy: Policy = field(default_factory=Policy)
@@ -115,7 +115,7 @@ class _Services:
         object.__setattr__(self, "heartbeat", beat)
 
 
-def _take_in(conversation: Path, services: _Services) -> None:
+def take_in_file(conversation: Path, services: Services) -> None:
     problems: list[Problem] = []
     rooms = read(conversation, agent_id=AGENT, report=problems.append)
     events = [event for room in rooms for event in events_of(room, AGENT, published_at=datetime.now(UTC))]
@@ -127,6 +127,12 @@ def _take_in(conversation: Path, services: _Services) -> None:
     if unread:
         raise NotLearned(f"{unread} events or records of {conversation.name} cannot be read")
     take_in(services.database, entries, policy=services.policy)
+
+
+def candidates_of(connection: Connection) -> dict[str, Candidate]:
+    """Every candidate there is, whatever became of it, by id."""
+    rows = connection.execute(select(candidates).where(candidates.c.agent_id == AGENT)).mappings()
+    return {one.id: one for one in (_candidate(dict(row)) for row in rows)}
 
 
 def _candidate(row: dict[str, object]) -> Candidate:

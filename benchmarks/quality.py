@@ -110,7 +110,7 @@ def _row(
     )
 
 
-def _locomo(given: Path | None) -> Path | None:
+def locomo_folder(given: Path | None) -> Path | None:
     """The folder with the conversations: what was given, or where data is kept."""
     base = given or Path(os.environ.get("TAKEAWAYS_DATA") or ROOT.parent / "shared" / "data")
     return next((folder for folder in (base, base / "locomo") if any(folder.glob("conv-*.json"))), None)
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(markup=False, highlight=False)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
-    folder = _locomo(options.data)
+    folder = locomo_folder(options.data)
     if folder is None:
         console.print(f"There are no conversations to score. {WHERE} Then: make quality DATA=folder")
         return 0
