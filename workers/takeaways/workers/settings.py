@@ -175,15 +175,24 @@ class Settings(BaseSettings):
     raw_text_quotes: bool = Field(
         default=True, description="whether the quotes of such messages stay with the lessons"
     )
+    notes_memory_chars: int = Field(
+        default=2_200,
+        ge=0,
+        le=100_000,
+        description="characters of an agent's standing note, for `takeaways notes`",
+    )
+    notes_user_chars: int = Field(
+        default=1_375, ge=0, le=100_000, description="the same of the standing note about a person"
+    )
     metrics: bool = Field(default=True, description="whether each pool serves its metrics over HTTP")
     metrics_host: str = Field(
         default="127.0.0.1", description="the address that metrics are served on; they need no password"
     )
-    metrics_port: int | None = Field(
-        default=None,
+    metrics_port: int = Field(
+        default=9601,
         ge=0,
-        le=65_535,
-        description="the port of a pool's metrics: 9601 for extraction, 9602 for consolidation unless set",
+        le=65_534,
+        description="the port of an extraction pool's metrics; a consolidation pool's is the next. 0: any free one",
     )
 
     log_format: Literal["auto", "json", "text"] = Field(

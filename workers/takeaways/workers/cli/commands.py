@@ -17,10 +17,12 @@ from takeaways.workers.cli import (
     jobs,
     memory_edits,
     migrate,
+    notes,
     publish,
     recall,
     scan,
     status,
+    sync,
     up,
     work,
     worker,
@@ -59,6 +61,9 @@ _add(DATA, "import", import_.import_)
 application.add_typer(publish.group, name="publish", rich_help_panel=DATA)
 application.add_typer(memory_edits.group, name="memory", rich_help_panel=DATA)
 _add(DATA, "recall", recall.recall)
+_add(DATA, "sync", sync.sync)
+application.add_typer(sync.group, name="workspace", rich_help_panel=DATA)
+application.add_typer(notes.group, name="notes", rich_help_panel=DATA)
 _add(WORK, "worker", worker.worker)
 _add(WORK, "intake", worker.intake)
 _add(WORK, "extract", work.extract)
