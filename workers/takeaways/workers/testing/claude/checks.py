@@ -43,10 +43,8 @@ def invalid(message: str) -> Refused:
     return Refused(400, "invalid_request_error", message)
 
 
-def check(body: Any, model: Served, *, counting: bool = False) -> None:
+def check(body: dict[str, Any], model: Served, *, counting: bool = False) -> None:
     """Raises `Refused` for a request that the API would not take. `counting`: without what only an answer needs."""
-    if not isinstance(body, dict):
-        raise invalid("the body must be a JSON object")
     for name in _GONE:
         if name in body:
             raise invalid(f"{name}: this parameter is no longer supported")

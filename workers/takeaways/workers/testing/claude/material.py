@@ -29,10 +29,9 @@ _MESSAGE: Final = re.compile(
 )
 _CUT: Final = re.compile(r"\(([\d,]+) more characters were left out\)")
 _SECTION: Final = re.compile(r"\[(s\d+)\] (.*)")
-_LINE: Final = re.compile(
-    r"\[(l\d+)\] (\w+), said (.{19}|at an unknown time)(?:, (\d+) times)?(, pinned)?: (.*)"
-)
-_CANDIDATE: Final = re.compile(r"\[(c\d+)\] (\w+), said (.{19}|at an unknown time), about (.*?): (.*)")
+_SAID: Final = re.compile(r"said (\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?|at an unknown time)")
+_LINE: Final = re.compile(r"\[(l\d+)\] (\w+)(?:, (\d+) times)?(, pinned)?: (.*)")
+_CANDIDATE: Final = re.compile(r"\[(c\d+)\] (\w+), about (.*?): (.*)")
 _SOURCES: Final = {f"{heading}:": source for source, heading in HEADINGS.items()}
 _ROLES: Final = {"person": "user", "agent": "assistant", "system": "system", "tool": "tool"}
 
@@ -95,13 +94,16 @@ def _excerpt(header: re.Match[str], spans: list[tuple[Source, list[str], int]]) 
 def _consolidation(lines: list[str]) -> ConsolidationRequest:
     sections: list[OfferedSection] = []
     candidates: list[OfferedCandidate] = []
+    said_at_ms = 0
     for line in lines:
-        if candidate := _CANDIDATE.fullmatch(line):
-            label, kind, when, topic, text = candidate.groups()
-            candidates.append(OfferedCandidate(label, Lesson(kind), topic, text, _milliseconds(when)))
+        if said := _SAID.fullmatch(line):
+            said_at_ms = _milliseconds(said[1] if said[1].count(":") != 1 else f"{said[1]}:00")
+        elif candidate := _CANDIDATE.fullmatch(line):
+            label, kind, topic, text = candidate.groups()
+            candidates.append(OfferedCandidate(label, Lesson(kind), topic, text, said_at_ms))
         elif found := _LINE.fullmatch(line):
-            label, kind, when, times, pinned, text = found.groups()
-            shown = OfferedLine(label, Lesson(kind), text, _milliseconds(when), bool(pinned), int(times or 1))
+            label, kind, times, pinned, text = found.groups()
+            shown = OfferedLine(label, Lesson(kind), text, said_at_ms, bool(pinned), int(times or 1))
             sections.append(_with(sections.pop(), shown))
         elif section := _SECTION.fullmatch(line):
             sections.append(OfferedSection(section[1], section[2], "", ()))
