@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +20,7 @@ from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
+from tests.victims import victim
 from tests.waiting import wait_until
 
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
@@ -127,48 +123,6 @@ def test_the_memory_does_not_depend_on_how_the_work_was_cut(database: Database, 
     assert memories[0] == memories[1] == memories[2]
 
 
-WORKER = textwrap.dedent(
-    """
-    import sys, threading
-    from takeaways.schemas.database import Database
-    from takeaways.schemas.queues import Kind
-    from takeaways.workers.jobs import run_job
-    from takeaways.workers.leases import Heartbeat
-    from takeaways.workers.schedule.policy import Policy
-    from takeaways.workers.testing import ScriptedModel
-    from tests.pipeline import Services
-
-    class Slow(ScriptedModel):
-        def extract(self, request, call):
-            print("calling", flush=True)
-            return super().extract(request, call)
-
-    database = Database.open(sys.argv[1])
-    policy = Policy(lease_seconds=1.5)
-    model, heartbeat = Slow(delay_seconds=float(sys.argv[2])), Heartbeat(database, lease_seconds=1.5)
-    services = Services(database, policy, model, heartbeat, owner="victim")
-    print(run_job(Kind.EXTRACTION, "scout", services).outcome, flush=True)
-    """
-)
-
-
-def start_worker(database: Database, delay_seconds: float) -> subprocess.Popen[str]:
-    """A worker of its own process, in the middle of its call to the model."""
-    url = database.engine.url.render_as_string(hide_password=False)
-    root = Path(__file__).parents[2]
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, url, str(delay_seconds)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    )
-    assert process.stdout is not None
-    while "calling" not in process.stdout.readline():
-        assert process.poll() is None
-    return process
-
-
 class Dying(ScriptedModel):
     """Ends its worker in the middle of the call, past every handler of errors."""
 
@@ -189,11 +143,8 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(database: Databa
             for run in range(5):
                 publish(system, run, agent_id=agent_id)
         system.take_in()
-        victim = start_worker(database, delay_seconds=60)
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
-        if victim.stdout:
-            victim.stdout.close()
+        with victim(database, "scout", delay_seconds=60, policy=policy) as worker:
+            worker.send_signal(signal.SIGKILL)
         assert system.decision("scout").next is None
 
         wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
@@ -217,13 +168,13 @@ def test_a_frozen_worker_that_comes_back_is_fenced_off(database: Database, redis
         for run in range(5):
             publish(system, run)
         system.take_in()
-        zombie = start_worker(database, delay_seconds=1.0)
-        zombie.send_signal(signal.SIGSTOP)
+        with victim(database, "scout", delay_seconds=1.0, policy=policy) as zombie:
+            zombie.send_signal(signal.SIGSTOP)
 
-        wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
-        [successor] = [result for result in system.work() if result.outcome is Outcome.REMEMBERED]
-        zombie.send_signal(signal.SIGCONT)
-        said, _ = zombie.communicate(timeout=20)
+            wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
+            [successor] = [result for result in system.work() if result.outcome is Outcome.REMEMBERED]
+            zombie.send_signal(signal.SIGCONT)
+            said, _ = zombie.communicate(timeout=20)
 
         assert said.splitlines()[-1] == Outcome.FENCED_OFF
         assert set(read_by(system).values()) == {successor.job_id}
