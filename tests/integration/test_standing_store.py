@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,28 +53,37 @@ TIGHT = 30 * len("fact 0 00") + 29
 """Characters for exactly 30 of the entries below."""
 
 
-def _adds(url: str, process: int, ready: Any) -> None:
-    """Runs in a process of its own: adds entries that no other process adds, to a note with room and to one without."""
-    with standing(url, cap_for=lambda target, owner: TIGHT if owner == "tight" else 10_000) as notes:
-        ready.wait()
-        for number in range(15):
-            for agent_id in ("roomy", "tight"):
-                notes.call({"action": "add", "content": f"fact {process} {number:02}"}, agent_id=agent_id)
+ADDS = """
+import sys
+from takeaways.recall.standing import StandingNotes
+url, process, tight = sys.argv[1], sys.argv[2], int(sys.argv[3])
+cap_for = lambda target, owner: tight if owner == "tight" else 10_000
+with StandingNotes(url, memory=True, cap_for=cap_for, timeout_seconds=60) as notes:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(15):
+        for agent_id in ("roomy", "tight"):
+            notes.call({"action": "add", "content": f"fact {process} {number:02}"}, agent_id=agent_id)
+"""
 
 
 def test_eight_processes_that_add_at_once_lose_nothing_and_never_exceed_the_cap(database: Database) -> None:
     """Read, change and write without care kept 25 of 200; here room for 30 of 120 means exactly 30 (C1, C3)."""
     url = database.engine.url.render_as_string(hide_password=False)
-    context = multiprocessing.get_context("spawn")
-    ready = context.Barrier(8)
-    processes = [context.Process(target=_adds, args=(url, number, ready)) for number in range(8)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", ADDS, url, str(number), str(TIGHT)], **pipes)
+        for number in range(8)
+    ]
 
     for process in processes:
-        process.start()
-    for process in processes:
-        process.join(100)
+        assert process.stdout.readline() == "ready\n"
+    ended = together(
+        *(lambda process=process: process.communicate("go\n", timeout=100) for process in processes)
+    )
 
-    assert [process.exitcode for process in processes] == [0] * 8
+    assert len(ended) == 8
+    assert [process.returncode for process in processes] == [0] * 8
     notes = standing(database, memory_chars=TIGHT)
     roomy, tight = notes.view(Target.MEMORY, "roomy"), notes.view(Target.MEMORY, "tight")
     assert sorted(roomy.entries) == [
