@@ -59,11 +59,14 @@ def test_the_memory_and_the_candidates_are_shown_with_the_time_at_which_they_wer
         "=== memory ===\n"
         "[s1] Deploy\n"
         "gist: Ports.\n"
-        "[l1] fact, said 1970-01-01 00:00:00, 2 times: Staging uses port 9443.\n"
-        "[l2] rule, said 1970-01-01 00:01:00, pinned: Ask first.\n"
+        "said 1970-01-01 00:00\n"
+        "[l1] fact, 2 times: Staging uses port 9443.\n"
+        "said 1970-01-01 00:01\n"
+        "[l2] rule, pinned: Ask first.\n"
         "=== end of memory ===\n"
         "=== candidates ===\n"
-        "[c1] fact, said 2026-01-01 11:00:00, about Deploy: Some lesson.\n"
+        "said 2026-01-01 11:00\n"
+        "[c1] fact, about Deploy: Some lesson.\n"
         "=== end of candidates ===\n"
     )
 
@@ -131,9 +134,11 @@ def test_no_text_can_begin_an_entry_or_end_a_part(text: str, title: str) -> None
         "===",
         "[s1]",
         "gist:",
+        "said",
         "[l1]",
         "===",
         "===",
+        "said",
         "[c1]",
         "===",
     ]

@@ -1,5 +1,5 @@
-"""What a model is shown to consolidate: the memory, then the candidates, each with the time at which it was
-said.
+"""What a model is shown to consolidate: the memory, then the candidates. What was said at the same time stands
+under one heading with that time: most of a session is.
 
 Each entry is one line that begins with its label in brackets; text is brought into one line first. So no text
 can begin an entry, or end the part it stands in.
@@ -7,9 +7,9 @@ can begin an entry, or end the part it stands in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from takeaways.schemas.secrets import mask
 from takeaways.schemas.text import one_line
@@ -20,6 +20,8 @@ from takeaways.workers.models.requests import (
     OfferedSection,
     Repair,
 )
+
+Entry = TypeVar("Entry", OfferedLine, OfferedCandidate)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FRAME: Final = (
@@ -32,8 +34,8 @@ FRAME: Final = (
 def render(request: ConsolidationRequest) -> str:
     """The request as the text that a language model is sent and that tokens are counted on.
 
-    It is the sum of `FRAME`, `section_text` for each section, `candidate_text` for each candidate and
-    `repair_text` where it is asked again.
+    It is the sum of `FRAME`, `section_text` for each section, `candidates_text` and `repair_text` where it is asked
+    again.
     """
     return "".join(_pieces(request))
 
@@ -43,7 +45,7 @@ def _pieces(request: ConsolidationRequest) -> Iterator[str]:
     yield opening
     yield from map(section_text, request.sections)
     yield between
-    yield from map(candidate_text, request.candidates)
+    yield candidates_text(request.candidates)
     yield closing
     if request.repair is not None:
         yield repair_text(request.repair)
@@ -68,23 +70,44 @@ def section_text(section: OfferedSection) -> str:
     """A section's title and gist, and its lines."""
     head = f"[{section.label}] {_shown(section.title)}\n"
     gist = f"gist: {_shown(section.gist)}\n" if section.gist else ""
-    return head + gist + "".join(map(_line, section.lines))
+    return head + gist + _by_time(section.lines, _line)
 
 
 def _line(line: OfferedLine) -> str:
     pinned = ", pinned" if line.pinned else ""
     times = f", {line.strength} times" if line.strength > 1 else ""
-    return f"[{line.label}] {line.kind}, said {_when(line.said_at_ms)}{times}{pinned}: {_shown(line.text)}\n"
+    return f"[{line.label}] {line.kind}{times}{pinned}: {_shown(line.text)}\n"
+
+
+def candidates_text(candidates: Iterable[OfferedCandidate]) -> str:
+    """The candidates under the times at which they were said: the sum of `heading` where the time changes, and of
+    `candidate_text`.
+    """
+    return _by_time(candidates, candidate_text)
 
 
 def candidate_text(candidate: OfferedCandidate) -> str:
     """A candidate with its topic."""
-    about = f"{candidate.kind}, said {_when(candidate.said_at_ms)}, about {_shown(candidate.topic)}"
-    return f"[{candidate.label}] {about}: {_shown(candidate.text)}\n"
+    return (
+        f"[{candidate.label}] {candidate.kind}, about {_shown(candidate.topic)}: {_shown(candidate.text)}\n"
+    )
 
 
-def _when(at_ms: int) -> str:
+def heading(at_ms: int) -> str:
+    """When what follows was said (UTC), up to the next heading."""
     try:
-        return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}"
+        moment = _EPOCH + timedelta(milliseconds=at_ms)
     except OverflowError:
-        return "at an unknown time"
+        return "said at an unknown time\n"
+    return f"said {moment:%Y-%m-%d %H:%M}{f':{moment:%S}' if moment.second else ''}\n"
+
+
+def _by_time(entries: Iterable[Entry], text: Callable[[Entry], str]) -> str:
+    pieces: list[str] = []
+    said = ""
+    for entry in entries:
+        if (now := heading(entry.said_at_ms)) != said:
+            said = now
+            pieces.append(now)
+        pieces.append(text(entry))
+    return "".join(pieces)

@@ -13,7 +13,7 @@ from takeaways.schemas.queues import Kind
 from takeaways.workers.models.anthropic.facts import Facts
 from takeaways.workers.models.prompts import prompt
 
-FIRST_OUTPUT: Final = 16_000
+FIRST_OUTPUT: Final = 32_000
 SECOND_OUTPUT: Final = 64_000
 """How long an answer may be, and how long when it was cut. Thinking counts as part of it."""
 

@@ -30,6 +30,7 @@ _MESSAGE: Final = re.compile(
 _CUT: Final = re.compile(r"\(([\d,]+) more characters were left out\)")
 _SECTION: Final = re.compile(r"\[(s\d+)\] (.*)")
 _SAID: Final = re.compile(r"said (\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?|at an unknown time)")
+_SAID: Final = re.compile(r"said (at an unknown time|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)")
 _LINE: Final = re.compile(r"\[(l\d+)\] (\w+)(?:, (\d+) times)?(, pinned)?: (.*)")
 _CANDIDATE: Final = re.compile(r"\[(c\d+)\] (\w+), about (.*?): (.*)")
 _SOURCES: Final = {f"{heading}:": source for source, heading in HEADINGS.items()}
@@ -85,7 +86,7 @@ def _room(label: str, title: str, lines: Iterator[str]) -> RoomPart:
 def _excerpt(header: re.Match[str], spans: list[tuple[Source, list[str], int]]) -> Excerpt:
     label, when, sign, hours, minutes, kind, name = header.groups()
     offset = (-1 if sign == "-" else 1) * (int(hours or 0) * 60 + int(minutes or 0))
-    at_ms = _milliseconds(f"{when}:00") - offset * 60_000 if when else 0
+    at_ms = _milliseconds(when) - offset * 60_000 if when else 0
     read: dict[str, Any] = {"id": name or kind, "name": name or None, "kind": kind}
     made = tuple(Span(source, "\n".join(said), cut) for source, said, cut in spans)
     return Excerpt(label, label, _ROLES.get(kind, "user"), Author.model_validate(read), at_ms, offset, made)
@@ -94,16 +95,16 @@ def _excerpt(header: re.Match[str], spans: list[tuple[Source, list[str], int]]) 
 def _consolidation(lines: list[str]) -> ConsolidationRequest:
     sections: list[OfferedSection] = []
     candidates: list[OfferedCandidate] = []
-    said_at_ms = 0
+    at_ms = 0
     for line in lines:
         if said := _SAID.fullmatch(line):
-            said_at_ms = _milliseconds(said[1] if said[1].count(":") != 1 else f"{said[1]}:00")
+            at_ms = _milliseconds(said[1])
         elif candidate := _CANDIDATE.fullmatch(line):
             label, kind, topic, text = candidate.groups()
-            candidates.append(OfferedCandidate(label, Lesson(kind), topic, text, said_at_ms))
+            candidates.append(OfferedCandidate(label, Lesson(kind), topic, text, at_ms))
         elif found := _LINE.fullmatch(line):
             label, kind, times, pinned, text = found.groups()
-            shown = OfferedLine(label, Lesson(kind), text, said_at_ms, bool(pinned), int(times or 1))
+            shown = OfferedLine(label, Lesson(kind), text, at_ms, bool(pinned), int(times or 1))
             sections.append(_with(sections.pop(), shown))
         elif section := _SECTION.fullmatch(line):
             sections.append(OfferedSection(section[1], section[2], "", ()))
@@ -121,7 +122,7 @@ def _with(section: OfferedSection, line: OfferedLine) -> OfferedSection:
 
 def _milliseconds(when: str) -> int:
     try:
-        at = datetime.strptime(when, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        at = datetime.fromisoformat(when).replace(tzinfo=UTC)
     except ValueError:
         return 0
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
