@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, or_, select, update
 
 from takeaways.schemas.database import Database, now_expression, now_ms
 from takeaways.schemas.tables import candidates, inbox, jobs, messages
@@ -47,7 +47,9 @@ def drop_old_texts(
         keys = (
             select(messages.c.agent_id, messages.c.room_id, messages.c.message_id)
             .join_from(messages, jobs, jobs.c.job_id == messages.c.read_by)
-            .where(messages.c.expired_ms.is_(None), messages.c.state == "stored", past)
+            # One that was edited since, and read again, has a text once more.
+            .where(or_(messages.c.expired_ms.is_(None), messages.c.expired_ms < jobs.c.ended_ms))
+            .where(messages.c.state == "stored", past)
             .limit(limit)
         )
         found = sorted((row.agent_id, row.room_id, row.message_id) for row in connection.execute(keys))
