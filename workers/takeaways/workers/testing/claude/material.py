@@ -30,7 +30,6 @@ _MESSAGE: Final = re.compile(
 _CUT: Final = re.compile(r"\(([\d,]+) more characters were left out\)")
 _SECTION: Final = re.compile(r"\[(s\d+)\] (.*)")
 _SAID: Final = re.compile(r"said (\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?|at an unknown time)")
-_SAID: Final = re.compile(r"said (at an unknown time|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)")
 _LINE: Final = re.compile(r"\[(l\d+)\] (\w+)(?:, (\d+) times)?(, pinned)?: (.*)")
 _CANDIDATE: Final = re.compile(r"\[(c\d+)\] (\w+), about (.*?): (.*)")
 _SOURCES: Final = {f"{heading}:": source for source, heading in HEADINGS.items()}
