@@ -16,6 +16,7 @@ from takeaways.workers.cli import (
     import_,
     jobs,
     memory_edits,
+    metrics,
     migrate,
     notes,
     publish,
@@ -73,6 +74,7 @@ _add(CARE, "status", status.status)
 _add(CARE, "jobs", jobs.jobs)
 application.add_typer(dead_letters.group, name="dead-letters", rich_help_panel=CARE)
 application.add_typer(erase.group, name="erase", rich_help_panel=CARE)
+_add(CARE, "metrics", metrics.metrics)
 application.add_typer(config.group, name="config", rich_help_panel=CARE)
 _add(CARE, "scan", scan.scan)
 _add(CARE, "migrate", migrate.migrate)

@@ -95,6 +95,7 @@ def demo_settings(home: Path) -> Settings:
         hint_again_seconds=2.0,
         lease_seconds=10.0,
         concurrency=4,
+        metrics=False,
         log_format="text",
     )
 

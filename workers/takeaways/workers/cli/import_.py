@@ -97,7 +97,9 @@ def _server(settings: Settings) -> Iterator[Settings]:
     with (
         only_one(settings.home) as file,
         # The jobs are run right here, so that no worker needs to start.
-        LocalServer(settings, logs=settings.home / "logs", only_intake=True) as server,
+        LocalServer(
+            settings.model_copy(update={"metrics": False}), logs=settings.home / "logs", only_intake=True
+        ) as server,
     ):
         announce(file, server.settings)
         yield server.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated, Literal
 
 import typer
@@ -29,6 +30,7 @@ def worker(
     Examples: `takeaways worker extraction`, `takeaways worker consolidation --concurrency 50`
     """
     from takeaways.workers import telemetry
+    from takeaways.workers.metrics.folder import shared_folder
     from takeaways.workers.pools import why_not
     from takeaways.workers.supervisor import children_of, supervise
 
@@ -41,9 +43,12 @@ def worker(
         from takeaways.workers.bootstrap import migrated_database
 
         migrated_database(settings).dispose()
-    code = supervise(
-        children_of(pool, settings), environment=settings.environment(), grace_seconds=settings.drain_seconds
-    )
+    with shared_folder() as variables:
+        code = supervise(
+            children_of(pool, settings),
+            environment={**settings.environment(), **variables},
+            grace_seconds=settings.drain_seconds,
+        )
     raise typer.Exit(code)
 
 
@@ -55,6 +60,8 @@ def intake(pool: Pool) -> None:
     from takeaways.workers import telemetry
     from takeaways.workers.bootstrap import build, queue_length
     from takeaways.workers.intake.process import IntakeProcess
+    from takeaways.workers.metrics.intake import taken_in
+    from takeaways.workers.metrics.serving import pool_registry, port_of, served
 
     settings = read_settings()
     telemetry.configure(settings.log_format, settings.log_level, pool=pool.value, process="intake")
@@ -66,8 +73,13 @@ def intake(pool: Pool) -> None:
         policy=services.policy,
         kinds=[pool],
         queue_length=queue_length(settings),
+        observe=taken_in,
     )
     try:
-        raise typer.Exit(process.run())
+        with ExitStack() as stack:
+            if settings.metrics:
+                stack.enter_context(served(pool_registry(), settings.metrics_host, port_of(pool, settings)))
+            code = process.run()
+        raise typer.Exit(code)
     finally:
         services.close()
