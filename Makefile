@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything runs from .venv, which the targets install first.
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format install install-run migration-check quality readme-figures schemas settings lock clean
+.PHONY: tokens outage help demo up test check format install install-run migration-check quality readme-figures schemas settings lock clean
 
 BIN := .venv/bin
 # Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
@@ -34,6 +34,12 @@ quality: install ## Score what is remembered on LoCoMo, and what the pipeline it
 
 readme-figures: install ## Put the figures of the last `make quality` into the README
 	@$(BIN)/python -m benchmarks.readme_figures
+
+tokens: install ## Count the tokens sent for each token of a LoCoMo conversation (DATA=folder)
+	@$(BIN)/python -m benchmarks.tokens $(if $(DATA),--data $(DATA))
+
+outage: install ## Let the model's provider fail for a minute in every way, and count what is lost and asked twice
+	@$(BIN)/python -m benchmarks.outage
 
 schemas: install ## Write the JSON Schemas of the wire from the models
 	@$(BIN)/python -m takeaways.schemas.wire
