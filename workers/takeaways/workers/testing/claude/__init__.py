@@ -7,7 +7,7 @@ It checks requests as the API does, counts tokens and its prompt cache, streams,
 from __future__ import annotations
 
 from takeaways.workers.testing.claude import script
-from takeaways.workers.testing.claude.script import OK, Break, Scripted
+from takeaways.workers.testing.claude.script import OK, Break, Scripted, ToolUse
 from takeaways.workers.testing.claude.served import DEFAULT_MODELS, Served, dense_count
 from takeaways.workers.testing.claude.server import ClaudeServer, Request
 
@@ -19,6 +19,7 @@ __all__ = [
     "Request",
     "Scripted",
     "Served",
+    "ToolUse",
     "dense_count",
     "script",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 
 class Break(Enum):
@@ -18,12 +18,21 @@ class Break(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call of a tool that the answer makes, by the tool's name."""
+
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Scripted:
     """One answer of the server. Everything that is left as it is is as the API would do it.
 
-    `text` stands in place of the answer, `reshape` changes it. `status` other than 200 is an error with `type`,
-    `message` and `code`. `breaks` ends the connection: `after_text` behind half of the answer, else before the first
-    byte. `delay_seconds` is waited before the first byte, and the answer comes at `characters_a_second` where set.
+    `text` stands in place of the answer, `reshape` changes it; `calls` are the tools that it calls.
+    `status` other than 200 is an error with `type`, `message` and `code`. `breaks` ends the connection:
+    `after_text` behind half of the answer, else before the first byte. `delay_seconds` is waited before
+    the first byte, and the answer comes at `characters_a_second` where set.
     """
 
     status: int = 200
@@ -32,6 +41,7 @@ class Scripted:
     code: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
+    calls: tuple[ToolUse, ...] = ()
     reshape: Callable[[str], str] | None = None
     stop_reason: str | None = None
     category: str | None = None
@@ -134,6 +144,11 @@ def wrong_shape() -> Scripted:
 
 def garbage() -> Scripted:
     return Scripted(text="%PDF-1.7 \x00\ufffd not an answer")
+
+
+def calling(*calls: ToolUse, text: str = "") -> Scripted:
+    """An answer that calls tools."""
+    return Scripted(text=text, calls=calls)
 
 
 def empty() -> Scripted:

@@ -221,7 +221,7 @@ class ClaudeServer:
         if scripted.reshape is not None:
             text = scripted.reshape(text)
         thinks = (body.get("thinking") or {}).get("type") in ("adaptive", "enabled")
-        output, reason = self.count(text), "end_turn"
+        output, reason = self.count(text), "tool_use" if scripted.calls else "end_turn"
         if output > body["max_tokens"]:
             text, output, reason = self._cut(text, body["max_tokens"]), body["max_tokens"], "max_tokens"
         request.stop_reason = scripted.stop_reason or reason
@@ -235,6 +235,7 @@ class ClaudeServer:
             output_tokens=request.output_tokens,
             thought=_THOUGHT if thinks else "",
             category=scripted.category,
+            calls=scripted.calls,
         )
 
     def _text(self, body: dict[str, Any]) -> str:
