@@ -49,8 +49,8 @@ def entries(notes: StandingNotes) -> tuple[str, ...]:
 # --- many at once -------------------------------------------------------------------------------
 
 
-TIGHT = 30 * len("fact 0 00") + 29
-"""Characters for exactly 30 of the entries below."""
+TIGHT = 20 * len("fact 0 00") + 19
+"""Characters for exactly 20 of the entries below."""
 
 
 ADDS = """
@@ -61,14 +61,14 @@ cap_for = lambda target, owner: tight if owner == "tight" else 10_000
 with StandingNotes(url, memory=True, cap_for=cap_for, timeout_seconds=60) as notes:
     print("ready", flush=True)
     sys.stdin.readline()
-    for number in range(15):
+    for number in range(8):
         for agent_id in ("roomy", "tight"):
             notes.call({"action": "add", "content": f"fact {process} {number:02}"}, agent_id=agent_id)
 """
 
 
 def test_eight_processes_that_add_at_once_lose_nothing_and_never_exceed_the_cap(database: Database) -> None:
-    """Read, change and write without care kept 25 of 200; here room for 30 of 120 means exactly 30 (C1, C3)."""
+    """Read, change and write without care kept 25 of 200; here room for 20 of 64 means exactly 20 (C1, C3)."""
     url = database.engine.url.render_as_string(hide_password=False)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = [
@@ -77,6 +77,7 @@ def test_eight_processes_that_add_at_once_lose_nothing_and_never_exceed_the_cap(
     ]
 
     for process in processes:
+        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     ended = together(
         *(lambda process=process: process.communicate("go\n", timeout=100) for process in processes)
@@ -87,10 +88,10 @@ def test_eight_processes_that_add_at_once_lose_nothing_and_never_exceed_the_cap(
     notes = standing(database, memory_chars=TIGHT)
     roomy, tight = notes.view(Target.MEMORY, "roomy"), notes.view(Target.MEMORY, "tight")
     assert sorted(roomy.entries) == [
-        f"fact {process} {number:02}" for process in range(8) for number in range(15)
+        f"fact {process} {number:02}" for process in range(8) for number in range(8)
     ]
-    assert roomy.version == 120
-    assert (len(tight.entries), tight.usage, tight.version) == (30, f"{TIGHT}/{TIGHT}", 30)
+    assert roomy.version == 64
+    assert (len(tight.entries), tight.usage, tight.version) == (20, f"{TIGHT}/{TIGHT}", 20)
 
 
 def together(*work: Callable[[], Any]) -> list[Any]:
