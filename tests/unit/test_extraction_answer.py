@@ -162,7 +162,7 @@ def test_a_day_counted_from_the_message_carries_the_messages_date() -> None:
         asked(late), learned({"m1": "freeze starts"}, text="The freeze starts tomorrow.", kind="fact")
     ).candidates
 
-    assert candidate.text == "The freeze starts tomorrow. (said on 2026-01-02)"
+    assert candidate.text == "The freeze starts on 2026-01-03."
 
 
 def test_a_room_that_is_not_answered_keeps_its_summary() -> None:

@@ -7,7 +7,7 @@ library to these: see `takeaways.workers.secrets`.
 from __future__ import annotations
 
 from takeaways.schemas.secrets.finding import Found, find
-from takeaways.schemas.secrets.masking import mask, masked_at, placeholder
+from takeaways.schemas.secrets.masking import mask, masked_at, placeholder, without_masks
 from takeaways.schemas.secrets.messages import mask_label, mask_parts
 
-__all__ = ["Found", "find", "mask", "mask_label", "mask_parts", "masked_at", "placeholder"]
+__all__ = ["Found", "find", "mask", "mask_label", "mask_parts", "masked_at", "placeholder", "without_masks"]

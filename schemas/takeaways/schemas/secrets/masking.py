@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from takeaways.schemas.secrets.finding import find
 from takeaways.schemas.secrets.spans import MASK, Found
+
+_MASKS: Final = re.compile(re.escape(MASK) + r"[^\]\n]{1,80}\]")
 
 
 def placeholder(kind: str) -> str:
@@ -19,6 +23,11 @@ def mask(text: str) -> str:
     A text without a secret is returned as the same object.
     """
     return masked_at(text, find(text))
+
+
+def without_masks(text: str) -> str:
+    """What is left of a masked text."""
+    return _MASKS.sub("", text) if MASK in text else text
 
 
 def masked_at(text: str, found: Iterable[Found]) -> str:

@@ -14,9 +14,13 @@ from typing import Final
 import regex
 
 from takeaways.schemas.errors import AnswerUnreadable
-from takeaways.schemas.memories import MAX_QUOTE, MAX_TEXT, Candidate, Evidence, candidate_id
+from takeaways.schemas.memories import MAX_QUOTE, MAX_TEXT, Candidate, Evidence, Lesson, candidate_id
+from takeaways.schemas.secrets import without_masks
 from takeaways.schemas.text import mend
+from takeaways.workers.extraction.dates import day_of, made_absolute
+from takeaways.workers.extraction.passing import is_of_the_harness, is_one_off, is_progress
 from takeaways.workers.extraction.render import local_time
+from takeaways.workers.extraction.support import can_carry
 from takeaways.workers.models.answers import ExtractionAnswer, Learned, Quote
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source
 from takeaways.workers.placeholders import is_placeholder
@@ -34,7 +38,7 @@ _LOOSE: Final = str.maketrans(
 _LETTER: Final = regex.compile(r"[\p{L}\p{N}]")
 _RELATIVE: Final = regex.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|this (?:morning|afternoon|evening|week|month|year)|"
-    r"(?:next|last) (?:week|weekend|month|year|quarter|night|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
+    r"(?<!\bthe )(?:next|last) (?:week|weekend|month|year|quarter|night|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
     r"\w+ (?:days?|weeks?|months?|years?) ago|"
     r"heute|morgen früh|gestern|demain|hier|aujourd'hui|mañana|ayer|hoy)\b|"
     r"明日|昨日|今日|来週|先週|明天|昨天|今天|下周|上周|내일|어제|오늘",
@@ -52,7 +56,11 @@ class RefusedBecause(StrEnum):
     QUOTE_TOO_SHORT = "quote_too_short"
     INSERTED_BY_PLATFORM = "inserted_by_platform"
     NOBODY_SAID_SO = "nobody_said_so"
+    NOT_THEIR_WORDS = "not_their_words"
     PLACEHOLDER = "placeholder"
+    ONE_OFF = "one_off"
+    PROGRESS = "progress"
+    HARNESS = "harness"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +125,11 @@ def _candidate(
     learned: Learned, room: RoomPart, request: ExtractionRequest, agent_id: str
 ) -> Candidate | RefusedBecause:
     text, topic = plain_line(learned.text), plain_title(learned.topic)
-    if is_placeholder(text) or is_placeholder(topic):
-        return RefusedBecause.PLACEHOLDER
+    if (refused := _passing(text, topic)) is not None:
+        return refused
     evidence: list[tuple[int, Excerpt, Quote]] = []
-    backed = False
+    spoken: list[str] = []
+    asked: list[str] = []
     for quote in learned.evidence:
         place = next((n for n, one in enumerate(room.excerpts) if one.label == quote.message), None)
         if place is None:
@@ -130,13 +139,19 @@ def _candidate(
         sources = _where(excerpt, quote.quote)
         if isinstance(sources, RefusedBecause):
             return sources
-        backed = backed or (excerpt.author.kind == "person" and Source.SPOKEN in sources)
+        if excerpt.author.kind == "person" and Source.SPOKEN in sources:
+            spoken.append(excerpt.text(Source.SPOKEN))
+        elif Source.SPOKEN in sources:
+            asked.append(excerpt.text(Source.SPOKEN))
         evidence.append((place, excerpt, quote))
-    if learned.kind.needs_a_person and not backed:
-        return RefusedBecause.NOBODY_SAID_SO
+    if learned.kind.needs_a_person:
+        if not spoken:
+            return RefusedBecause.NOBODY_SAID_SO
+        if not can_carry(spoken, text, asked):
+            return RefusedBecause.NOT_THEIR_WORDS
     evidence.sort(key=lambda one: (one[1].said_at_ms, one[0]))
     newest = evidence[-1][1]
-    text = _dated(text, newest)
+    text = _dated(text, learned.kind, newest)
     return Candidate(
         id=candidate_id(agent_id, room.room_id, newest.message_id, text),
         room_id=room.room_id,
@@ -149,6 +164,17 @@ def _candidate(
             for _, one, quote in evidence
         ),
     )
+
+
+def _passing(text: str, topic: str) -> RefusedBecause | None:
+    """Why a text is no lesson, whoever said it."""
+    if is_placeholder(text) or is_placeholder(topic) or not without_masks(text).strip(" .,:;"):
+        return RefusedBecause.PLACEHOLDER
+    if is_of_the_harness(text) or is_of_the_harness(topic):
+        return RefusedBecause.HARNESS
+    if is_one_off(text):
+        return RefusedBecause.ONE_OFF
+    return RefusedBecause.PROGRESS if is_progress(text) else None
 
 
 def _where(excerpt: Excerpt, quote: str) -> set[Source] | RefusedBecause:
@@ -179,10 +205,16 @@ def _loosened(text: str) -> str:
     return " ".join(mend(text).translate(_LOOSE).casefold().split())
 
 
-def _dated(text: str, newest: Excerpt) -> str:
-    """Say when it was said where the text counts from then: "tomorrow" means nothing a week later."""
+def _dated(text: str, kind: Lesson, newest: Excerpt) -> str:
+    """Say the day where the text counts from when it was said: "tomorrow" means nothing a week later.
+
+    What cannot be turned into a date is given the date on which it was said.
+    """
     if _RELATIVE.search(text) is None:
         return text
+    text = made_absolute(text, day_of(newest.said_at_ms, newest.offset_minutes), kind)
+    if _RELATIVE.search(text) is None:
+        return text[:MAX_TEXT]
     dated = f"{text} (said on {local_time(newest.said_at_ms, newest.offset_minutes)[4:14]})"
     return dated if len(dated) <= MAX_TEXT else text
 

@@ -10,10 +10,10 @@ import regex
 
 from takeaways.schemas.memories import MAX_QUOTE, MAX_TEXT, Lesson
 from takeaways.schemas.text import one_line
+from takeaways.workers.extraction.dates import day_of, made_absolute
 from takeaways.workers.models.answers import Learned, Quote, RoomLearned
 from takeaways.workers.models.offline import cues
 from takeaways.workers.models.offline.cues import Voice
-from takeaways.workers.models.offline.dates import day_of, made_absolute
 from takeaways.workers.models.offline.sentences import sentences
 from takeaways.workers.models.offline.summary import session_summary
 from takeaways.workers.models.offline.topics import topic_of
@@ -210,7 +210,7 @@ def _learned(saying: _Saying, part: RoomPart, company: _Company) -> Learned | No
         label, message = error
         text = f"{one_line(message)}: {text}"
         quotes.append(Quote(message=label, quote=message))
-    text = made_absolute(text, day_of(excerpt.said_at_ms, excerpt.offset_minutes))
+    text = made_absolute(text, day_of(excerpt.said_at_ms, excerpt.offset_minutes), saying.kind)
     name = excerpt.author.name or excerpt.author.id
     topic = topic_of(text, part.title, name if company.private else "")
     if not company.private and saying.voice is Voice.PERSON and cues.tells_of_the_speaker(text):

@@ -13,6 +13,8 @@ from typing import Final
 
 import regex
 
+from takeaways.schemas.memories import Lesson
+
 _NUMBERS: Final = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
     "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
@@ -28,6 +30,14 @@ _DAYS_ELSEWHERE: Final = {
     "сегодня": 0, "завтра": 1, "昨日": -1, "今日": 0, "明日": 1, "昨天": -1, "今天": 0, "明天": 1,
     "어제": -1, "오늘": 0, "내일": 1,
 }  # fmt: skip
+
+
+_RECURS: Final = regex.compile(
+    r"\b(?:always|never|each|every|daily|weekly|monthly|whenever|from now on|immer|niemals|jede[nrsm]?|toujours|"
+    r"jamais|chaque|siempre|nunca|cada|всегда|никогда|каждый)\b|毎|每|항상|매(?:일|주|월)",
+    regex.IGNORECASE,
+)
+_DONE_AGAIN: Final = frozenset({Lesson.RULE, Lesson.CORRECTION, Lesson.PREFERENCE, Lesson.PROCEDURE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +56,14 @@ def day_of(said_at_ms: int, offset_minutes: int) -> date:
     return (datetime.fromtimestamp(said_at_ms / 1000, UTC) + timedelta(minutes=offset_minutes)).date()
 
 
-def made_absolute(text: str, said: date) -> str:
-    """`text` with its relative dates as absolute ones. Times of day and durations stay as they are."""
+def made_absolute(text: str, said: date, kind: Lesson = Lesson.FACT) -> str:
+    """`text` with its relative dates as absolute ones. Times of day and durations stay as they are.
+
+    So does what is to be done again and again ("every Friday, send last week's numbers"), and code: a command with
+    `--since yesterday` is another one with a date.
+    """
+    if "`" in text or (kind in _DONE_AGAIN and _RECURS.search(text)):
+        return text
     for pattern, resolve in _RULES:
         text = pattern.sub(partial(_resolved, resolve, said), text)
     return text
