@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from takeaways.schemas.errors import EditRefused
 from takeaways.schemas.memories import EMPTY, Candidate, Evidence, Lesson, Line, Memory, Section
-from takeaways.workers.consolidation.account import Account, gist_of, replay
+from takeaways.workers.consolidation.account import Account, How, gist_of, replay
+from takeaways.workers.consolidation.became import Became, became
 from takeaways.workers.consolidation.edits import Applied, Guards, apply, withdraw_lines
 from takeaways.workers.consolidation.offer import Offer, offer
 from takeaways.workers.models.answers import ConsolidationAnswer
@@ -529,3 +530,140 @@ def test_a_gist_says_nothing_but_what_the_lines_say() -> None:
     assert gist_of(lines[:3][::-1]) == gist_of(lines[:3])
     assert len(gist_of(lines[3:])) == 300
     assert gist_of([]) == ""
+
+
+# -- guards of what is known
+
+
+def removing(line: str, by: str | None = None) -> dict[str, Any]:
+    return {"line": line, "reason": "so", **({"by": by} if by else {})}
+
+
+def test_a_removed_line_names_what_took_its_place() -> None:
+    """Somebody who asks why the memory changed gets an answer, also across sections."""
+    pending = (candidate(1, "P2 signs contracts.", topic="People"),)
+
+    result = applied(
+        update("s1", add=[new("P2 signs contracts.")]),
+        update("s2", add=[new("Ann is the lawyer.")], remove=[removing("l4", "c1")]),
+        account=[MERGED],
+        pending=pending,
+    )
+
+    (retired,) = result.account.retired
+    assert (retired.line.text, retired.section, retired.how) == ("P1 signs contracts.", "People", How.REMOVED)
+    assert retired.candidates == ("new-1",)
+    assert retired.by in {each.id for one in result.memory.sections for each in one.lines}
+
+
+@pytest.mark.parametrize(
+    ("by", "day", "complaint"),
+    [
+        ("c9", 100, "was not offered"),
+        ("l4", 100, "for itself"),
+        ("c1", 2, "which was said before it"),
+        (None, 2, "say in `by` what"),
+    ],
+)
+def test_a_line_is_not_removed_for_what_was_said_before_it(by: str | None, day: int, complaint: str) -> None:
+    """Removing the newer fact and adding the older one would undo a correction by another way."""
+    pending = (candidate(1, "P0 signs contracts.", day=day),)
+
+    found = complaints(
+        update("s2", add=[new("P0 signs contracts.")], remove=[removing("l4", by)]),
+        account=[MERGED],
+        pending=pending,
+    )
+
+    assert complaint in found
+
+
+def test_hearing_a_fact_again_never_removes_it() -> None:
+    """What is said twice is surer, not superfluous."""
+    pending = (candidate(1, "P1 signs contracts."),)
+
+    found = complaints(
+        update("s2", remove=[removing("l4")]),
+        account=[{"candidate": "c1", "fate": "dropped", "reason": "known"}],
+        pending=pending,
+    )
+
+    assert "says the same again" in found
+
+
+def test_one_candidate_does_not_take_the_place_of_many_lines() -> None:
+    """Replacing everything by one sentence is deleting everything."""
+    memory = Memory(sections=(section("Log", *(line(n, f"Fact {n}.") for n in range(1, 21))),))
+    swallowed = [new("All of it.") | {"line": f"l{n}"} for n in range(1, 20)]
+
+    found = complaints(update("s1", replace=swallowed), account=[MERGED], memory=memory, pending=PENDING[:1])
+
+    assert "18 of 20 lines would be removed at once" in found
+
+
+def test_rewording_keeps_most_of_what_a_line_says() -> None:
+    """A line that still rests on what it said must go on saying it."""
+    memory = Memory(
+        sections=(section("Deploy", line(1, "Deploys to production need two approvals and a ticket.")),)
+    )
+
+    found = complaints(
+        update("s1", replace=[new("Deploys.") | {"line": "l1", "still_rests": True}]),
+        account=[MERGED],
+        memory=memory,
+        pending=PENDING[:1],
+    )
+
+    assert "most of that would be lost" in found
+
+
+@pytest.mark.parametrize("where", ["text", "title", "gist"])
+def test_no_secret_gets_into_the_memory(where: str) -> None:
+    """A memory is shown to models and people for years."""
+    secret = "AKIA" + "IOSFODNN7EXAMPL2"
+    words = {"text": "New fact.", "title": "New", "gist": "About it"} | {where: f"The key is {secret}"}
+    edit = {"op": "create", "title": words["title"], "gist": words["gist"], "lines": [new(words["text"])]}
+
+    found = complaints(edit, account=[MERGED], pending=PENDING[:1])
+
+    assert "holds a secret" in found
+    assert secret not in found
+
+
+def test_what_a_model_puts_where_a_label_belongs_is_not_quoted() -> None:
+    """Complaints are stored and logged, and a label is whatever the model wrote."""
+    found = complaints(update("s1", add=[new("Fine.", "Ann is pregnant")]), account=[DROPPED, MERGED])
+
+    assert "something that is no label" in found
+    assert "Ann" not in found
+
+
+def test_a_line_that_says_something_else_is_retired_with_the_candidates_that_say_so() -> None:
+    """Line and section stay, and the old words are kept with the link."""
+    result = applied(
+        update("s1", replace=[new("Staging uses port 9444.") | {"line": "l1"}]), account=[MERGED, DROPPED]
+    )
+
+    (retired,) = result.account.retired
+    assert retired.line == MEMORY.sections[0].lines[0]
+    assert (retired.how, retired.by, retired.candidates) == (How.REPLACED, "l:1", ("new-1",))
+
+
+def test_candidates_know_what_became_of_them() -> None:
+    """One that gave way says to whom, so that it can come back when that is erased."""
+    result = applied(
+        update(
+            "s1",
+            replace=[new("Staging uses port 9444.") | {"line": "l1"}],
+            remove=[removing("l2")],
+        ),
+        account=[MERGED, DROPPED],
+    )
+
+    found = became(MEMORY, result.memory, result.account)
+
+    assert found["old-1"] == Became("superseded", "", ("new-1",))
+    assert found["old-2"] == Became("dropped", "so")
+    assert found["new-1"].state == "merged"
+    assert found["new-2"].state == "dropped"
+    assert "old-4" not in found
