@@ -24,7 +24,7 @@ _ONE_OFF: Final = regex.compile(
     r"is looking for (?:help|an answer)|thanked|greeted|said (?:hello|hi|thanks|thank you))\b",
 )
 _PROGRESS: Final = regex.compile(
-    r"^(?:(?:the )?(?:agent|assistant|bot|ai|model)|i|we)(?:'ve| have| has| had)?(?: just| already| now)? "
+    r"^(?:the )?(?:agent|assistant|bot|ai|model)(?:'ve| have| has| had)?(?: just| already| now)? "
     r"(?:updated|created|added|ran|run|finished|completed|pushed|committed|started|checked|reviewed|implemented|"
     r"opened|closed|sent|wrote|answered|replied|provided|explained|summari[sz]ed|helped|looked|searched|fetched|"
     r"read|called|is (?:working|waiting)|are (?:working|waiting))\b"
