@@ -20,7 +20,9 @@ BACK_OFF_MAX_SECONDS: Final = 3600.0
 RETRY_AFTER_MAX_SECONDS: Final = 3600.0
 """A provider that asks for more is asked again after this long: the header may be nonsense, and asking costs little."""
 SPREAD: Final = 0.1
-"""Agents that wait for the same model come back within this share of the wait, not all at once."""
+"""Agents that wait for the same model come back within this share of the wait, not all at once; those whose calls
+failed within as much again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ def ending_after(error: TakeawaysError, *, trouble: Trouble, attempts: int, jitt
     Whatever the provider is to blame for costs no attempt. A failure counts only where the model has answered
     somebody since this agent's last one: then the batch may be what fails.
     """
-    wait_seconds = trouble.wait_seconds * (1 + SPREAD * jitter)
+    # Behind the agents that the limiter held off: the next to find out is another one.
+    wait_seconds = trouble.wait_seconds * (1 + SPREAD * (1 + jitter))
     if isinstance(error, ModelParked):
         return Ending(Outcome.PARKED, str(error), wait_seconds, parked_because=str(error), attempt_back=True)
     if isinstance(error, ModelFailed):
