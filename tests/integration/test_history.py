@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import null, select, update
 
+from takeaways.recall import Recall
 from takeaways.recall.store import load_memory
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import BadInput
@@ -15,6 +16,7 @@ from takeaways.schemas.memories import Lesson, Line
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import candidates, revisions
 from takeaways.workers import curating, history
+from takeaways.workers.consolidation import store
 from takeaways.workers.consolidation.account import Account, How
 from takeaways.workers.curating import By
 from takeaways.workers.jobs import run_job
@@ -311,3 +313,25 @@ def test_the_memory_is_the_replay_of_all_its_accounts(life: Life) -> None:
 
     assert number == 7
     assert again.model_dump_json() == current.model_dump_json()
+
+
+def test_notes_that_showed_a_line_are_counted(life: Life) -> None:
+    """How often something was recalled decides what goes when room is scarce."""
+    life.hears("Shown in both.")
+    with Recall(life.database) as recall:
+        recall.note("scout", "room-8", "c-1")
+    life.hears("Shown in one.")
+    with Recall(life.database) as recall:
+        recall.note("scout", "room-9", "c-1")
+    life.hears("Never shown.")
+
+    with life.database.read() as connection:
+        counts = store.recalled(connection, "scout", life.system.memory("scout"))
+
+    assert [
+        counts.get(life.line(text).id, 0) for text in ("Shown in both.", "Shown in one.", "Never shown.")
+    ] == [
+        2,
+        1,
+        0,
+    ]

@@ -112,6 +112,23 @@ def test_what_rests_on_more_stays_longer() -> None:
     assert squeezed(memory, 1) == ["often"]
 
 
+def test_what_was_recalled_more_often_stays_longer() -> None:
+    """Of two lines that are worth the same, the one that conversations began with is the one to keep."""
+    memory = Memory(
+        sections=(
+            section(
+                "Notes",
+                line("never", "The Tromsø printer jams on Tuesdays"),
+                line("shown", "The Bergen scanner jams on Thursdays"),
+            ),
+        )
+    )
+    room = size(memory) - 1
+
+    for shown in ("never", "shown"):
+        assert kept(fit(memory, room, size, NOW, {shown: 20}).memory) == [shown]
+
+
 def test_rules_and_corrections_go_after_everything_else() -> None:
     """A forgotten rule does harm; a forgotten fact is asked for again."""
     memory = Memory(

@@ -9,6 +9,7 @@ How useful a line is:
 - times its kind: preferences, decisions, procedures and failures more than facts, what somebody told of
   themselves more and what they said about their listener less than the rest;
 - times its strength: more, slowly, with the number of candidates that it rests on;
+- times how often it was recalled: more, more slowly, with the number of notes that showed it;
 - times its age: half after four years.
 
 Rules and corrections go only after everything else, and pinned lines never.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,15 +62,22 @@ class Fitted:
         return {id_: one.reason for one in self.dropped for id_ in (one.line_id, one.section_id)}
 
 
-def fit(memory: Memory, budget_tokens: int, size: Callable[[Memory], int], now_ms: int) -> Fitted:
+def fit(
+    memory: Memory,
+    budget_tokens: int,
+    size: Callable[[Memory], int],
+    now_ms: int,
+    recalled: Mapping[str, int] | None = None,
+) -> Fitted:
     """The most useful part of `memory` whose `size` is at most `budget_tokens`.
 
-    Pure and deterministic. What fits already is returned as it is, and a smaller budget keeps a part of what
-    a larger one keeps. Pinned lines stay even where they alone take more.
+    `recalled` is the number of notes that showed a line, by its id. Pure and deterministic. What fits already
+    is returned as it is, and a smaller budget keeps a part of what a larger one keeps. Pinned lines stay even
+    where they alone take more.
     """
     if size(memory) <= budget_tokens:
         return Fitted(memory)
-    ranked = _ranked(memory, now_ms)
+    ranked = _ranked(memory, now_ms, recalled or {})
     low, high = sum(line.pinned for _, line in ranked), len(ranked)
     while low < high:
         middle = (low + high + 1) // 2
@@ -102,14 +110,14 @@ def _shortened(section: Section, lines: tuple[Line, ...]) -> Section:
     return section.model_copy(update={"lines": lines, "gist": gist})
 
 
-def _ranked(memory: Memory, now_ms: int) -> list[tuple[Section, Line]]:
+def _ranked(memory: Memory, now_ms: int, recalled: Mapping[str, int]) -> list[tuple[Section, Line]]:
     """Most useful first: pinned lines, then what must be obeyed, then the rest."""
     places = [(section, line) for section in memory.sections for line in section.lines]
     words = [telling_words(line.text) for _, line in places]
     lines_with = Counter(word for of_line in words for word in of_line)
     worth = {word: weight(word) * math.log(1 + len(places) / n) for word, n in lines_with.items()}
     said: Counter[str] = Counter()
-    factor = [_factor(line, now_ms) for _, line in places]
+    factor = [_factor(line, now_ms, recalled.get(line.id, 0)) for _, line in places]
 
     def usefulness(at: int) -> float:
         return factor[at] * sum(worth[word] * _SAID_AGAIN ** said[word] for word in words[at])
@@ -133,17 +141,19 @@ def _ranked(memory: Memory, now_ms: int) -> list[tuple[Section, Line]]:
     return order
 
 
-def _factor(line: Line, now_ms: int) -> float:
+def _factor(line: Line, now_ms: int, notes: int) -> float:
     age_days = max(0, now_ms - line.said_at_ms) / 86_400_000
     addressed = 0.6 if _ADDRESSED.search(line.text) else 1.0
     own = 1.3 if _OF_ONESELF.search(line.text) else 1.0
     strength = 1 + 0.25 * math.log2(max(1, len(line.candidates)))
+    use = 1 + 0.05 * math.log2(1 + notes)
     age = math.pow(0.5, age_days / HALF_LIFE_DAYS)
     return (
         _OF_KIND.get(line.kind, 1.0)
         * addressed
         * own
         * strength
+        * use
         * age
         / math.sqrt(len(line.text) + _LINE_MARK_CHARS)
     )

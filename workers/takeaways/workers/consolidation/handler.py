@@ -148,8 +148,11 @@ class Consolidation:
         model = job.model
         with job.services.database.read() as connection:
             at_ms = now_ms(connection)
+            recalled = store.recalled(connection, job.lease.agent_id, memory)
         share_tokens = memory_tokens(job.window)
-        return fit(memory, share_tokens, lambda shown: offered_tokens(shown, model.count_tokens), at_ms)
+        return fit(
+            memory, share_tokens, lambda shown: offered_tokens(shown, model.count_tokens), at_ms, recalled
+        )
 
     def _commit(self, current: Revision, batch: Offer, account: Account, memory: Memory) -> None:
         job = self._job

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sqlalchemy import Connection, delete, null, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from takeaways.recall.escape import shown
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.memories import Candidate, Memory
-from takeaways.schemas.tables import agents, candidates, revisions, rooms, section_texts
+from takeaways.schemas.tables import (
+    agents,
+    candidates,
+    note_texts,
+    notes,
+    revisions,
+    rooms,
+    section_texts,
+)
 from takeaways.workers.consolidation import thinning
 from takeaways.workers.consolidation.became import Became
 
 MAX_ROWS: Final = 1_000
+_NOTES_COUNTED: Final = 200
 
 
 def load_waiting(
@@ -85,6 +96,38 @@ def settle(
                 quarantine_id=None,
             )
         )
+
+
+def recalled(connection: Connection, agent_id: str, memory: Memory) -> dict[str, int]:
+    """How many of the latest notes showed each line, by its id. Only what was shown at all is in it."""
+    latest = (
+        select(notes.c.text_hash)
+        .where(notes.c.agent_id == agent_id, notes.c.text_hash.is_not(None))
+        .order_by(notes.c.pinned_at_ms.desc())
+        .limit(_NOTES_COUNTED)
+    )
+    times = Counter(connection.execute(latest).scalars())
+    texts = connection.execute(
+        select(note_texts.c.text_hash, note_texts.c.text).where(
+            note_texts.c.agent_id == agent_id, note_texts.c.text_hash.in_(sorted(times))
+        )
+    ).all()
+    shown_in = [(_said_in(row.text), times[row.text_hash]) for row in texts]
+    found: dict[str, int] = {}
+    for section in memory.sections:
+        for line in section.lines:
+            item = shown(line.text)
+            if count := sum(number for said, number in shown_in if item in said):
+                found[line.id] = count
+    return found
+
+
+def _said_in(note: str) -> frozenset[str]:
+    """The items of a note, and what its gists are made of."""
+    lines = note.split("\n")
+    return frozenset(line.removeprefix("- ") for line in lines) | {
+        part for line in lines for part in line.split("; ")
+    }
 
 
 def set_aside(connection: Connection, agent_id: str, ids: Iterable[str], quarantine_id: str) -> None:
