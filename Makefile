@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything runs from .venv, which the targets install first.
 .DEFAULT_GOAL := help
-.PHONY: tokens outage help demo up test check format install install-run migration-check quality readme-figures schemas settings lock clean
+.PHONY: tokens outage help demo up test check format install install-run migration-check quality readme-figures fairness schemas settings lock clean
 
 BIN := .venv/bin
 # Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
@@ -40,6 +40,9 @@ tokens: install ## Count the tokens sent for each token of a LoCoMo conversation
 
 outage: install ## Let the model's provider fail for a minute in every way, and count what is lost and asked twice
 	@$(BIN)/python -m benchmarks.outage
+
+fairness: install ## Measure what one hot agent costs 1,000 quiet ones
+	@$(BIN)/python -m benchmarks.fairness
 
 schemas: install ## Write the JSON Schemas of the wire from the models
 	@$(BIN)/python -m takeaways.schemas.wire
