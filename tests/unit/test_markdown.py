@@ -167,3 +167,39 @@ def test_a_line_longer_than_the_budget_does_not_hide_the_shorter_ones() -> None:
 
     assert "Short rule." in text
     assert "1 rule." in text
+
+
+def test_a_gist_that_only_repeats_lines_is_not_shown_beside_them() -> None:
+    """Every sentence that stands there twice costs the reader, and a budget, twice."""
+    long = "The contact import failed because a batch may hold at most 500 rows, so it runs in batches"
+    one = section("Import", long, gist=f"{long[:60]}…")
+    two = section(
+        "Quotes",
+        line("Quotes go out as PDF", Lesson.RULE),
+        line("Prices are per seat", Lesson.RULE),
+        gist="Quotes go out as PDF; Prices are per seat",
+    )
+    three = section("Staging", "Staging is at 9443", gist="ports and hosts")
+    made = memory(one, two, three)
+
+    for shown in (memory_md(made), summary_md(made)):
+        for text in (
+            long[:60],
+            "Quotes go out as PDF",
+            "Prices are per seat",
+            "Staging is at 9443",
+            "ports and hosts",
+        ):
+            assert shown.count(text) == 1, (text, shown)
+
+
+def test_a_line_that_stands_for_its_gist_is_shown_where_the_gist_would_be() -> None:
+    """In a memory too large for the note a topic of one line says that line, not only its title."""
+    only = section("Import", "A batch may hold at most 500 rows", gist="A batch may hold at most 500 rows")
+    others = [
+        section(f"Topic {n}", *(f"Line {n} {m} of words and words" for m in range(20))) for n in range(9)
+    ]
+
+    shown = summary_md(memory(only, *others), budget_tokens=260)
+
+    assert "- A batch may hold at most 500 rows\n" in shown

@@ -16,6 +16,8 @@ MEMORY_PATH: Final = "agent-memory/MEMORY.md"
 _UNTITLED: Final = "(no title)"
 _TITLE: Final = "# Summary\n"
 _RULES: Final = "\n## Rules and corrections, to be followed\n"
+_BETWEEN: Final = " ;,.…"
+_BEGINNING: Final = 40  # characters of a line that say which one it is
 _MISFITS: Final = 32
 _MOST_CHARACTERS_A_TOKEN: Final = 16
 
@@ -69,8 +71,24 @@ class _Piece:
     text: str
 
 
-def _section_md(section: Section) -> str:
+def _gist(section: Section) -> str:
+    """The gist as it is shown: nothing where it only says, whole or clipped, what lines say."""
     gist = shown(section.gist)
+    return "" if gist and not _beyond(gist, section) else gist
+
+
+def _beyond(gist: str, section: Section) -> str:
+    """What a gist says beyond the lines: those are taken out of it, and the beginning of one at its end."""
+    rest = gist
+    lines = sorted((shown(line.text) for line in section.lines), key=len, reverse=True)
+    for line in lines:
+        rest = rest.replace(line, "")
+    rest = rest.strip(_BETWEEN)
+    return "" if any(line.startswith(rest) for line in lines) else rest
+
+
+def _section_md(section: Section) -> str:
+    gist = _gist(section)
     items = "".join(f"- {shown(line.text)}\n" for line in section.lines)
     return f"## {heading(section.title) or _UNTITLED}\n\n" + (f"{gist}\n\n" if gist else "") + items
 
@@ -91,15 +109,24 @@ def _ranked(memory: Memory) -> Iterator[_Piece]:
     }
     for place in sorted(newest, key=lambda place: (-newest[place], place)):
         section = memory.sections[place]
-        gist = shown(section.gist)
-        said.add(gist)
+        gist = _gist(section)
         yield _Piece(
             False,
             place,
             None,
             f"\n## {heading(section.title) or _UNTITLED}\n" + (f"{gist}\n" if gist else ""),
         )
+        if section.gist and not gist:  # the lines that it repeats stand in its place, and in its rank
+            repeated = shown(section.gist)
+            yield from _unsaid(
+                [one for one in lines if one[1] == place and _told(one[0], repeated)], said, is_rule=False
+            )
     yield from _unsaid([found for found in lines if not found[0].kind.must_obey], said, is_rule=False)
+
+
+def _told(line: Line, gist: str) -> bool:
+    """Whether a gist tells the line, at least its beginning."""
+    return not line.kind.must_obey and shown(line.text)[:_BEGINNING] in gist
 
 
 def _unsaid(lines: Iterable[tuple[Line, int, int]], said: set[str], *, is_rule: bool) -> Iterator[_Piece]:
