@@ -167,7 +167,7 @@ def test_a_job_that_sets_something_aside_is_shown_as_a_failure(
     ended = extracted(settings, sqlite_database, troubled.REFUSE)
 
     assert ended.state == "FAILURE"
-    assert str(ended.result).startswith("refused: job ")
+    assert str(ended.result).startswith("refused: the model declined to answer; job ")
 
 
 def test_a_worker_tries_its_broker_every_few_seconds_however_long_it_was_away(settings: Settings) -> None:

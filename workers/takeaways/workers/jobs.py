@@ -135,8 +135,8 @@ class JobResult:
             parts.append(f"revision {self.revision}")
         if self.wait_seconds:
             parts.append(f"again in {self.wait_seconds:,.0f} s")
-        if self.detail:
-            parts.append(self.detail)
+        if detail := self.detail or (self.outcome.meaning if self.set_aside else None):
+            parts.append(detail)
         if self.job_id:
             parts.append(f"job {self.job_id}")
         return ": ".join(filter(None, (self.outcome.value, "; ".join(parts))))

@@ -47,6 +47,10 @@ class JobFailed(RuntimeError):
     """What nobody expected went wrong in a job; the log has the lines that it passed."""
 
 
+class Waits(RuntimeError):
+    """A job did not get to its work; the sweep hints again when it is time. Flower shows it as a retry."""
+
+
 class SetAside(RuntimeError):
     """A job put something into quarantine, and the rest goes on. Flower shows it as a failure."""
 
@@ -141,9 +145,9 @@ def _register(app: Celery, runtime: Runtime, kind: Kind, phases: Phases) -> None
         if result.set_aside:
             raise SetAside(result.words)
         if result.outcome.is_tried_again:
-            # Nothing is sent again: the sweep hints when it is time. It is what Flower shows as a retry.
+            # Raised by hand, and not by `self.retry`, it sends nothing again.
             when: Any = result.wait_seconds
-            raise Retry(result.words, when=when)
+            raise Retry(result.words, Waits(result.words), when)
         return result.words
 
 
