@@ -25,7 +25,7 @@ from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.testing import ScriptedModel
 from tests import published
 from tests.faults import checker
-from tests.faults.catalogue import Fault, schedule
+from tests.faults.catalogue import START_SECONDS, Fault, schedule
 from tests.faults.checker import Broken, Recovery
 from tests.faults.history import History, Known, read_history, read_redis
 from tests.faults.stage import POLICY, Stage
@@ -105,7 +105,7 @@ def play(
             for number, fault in enumerate(chosen if faults is None else faults):
                 fault.strike(stage, rng)
                 seconds = _recover(stage, f"probe-{number}", time.monotonic())
-                bound_seconds = fault.bound_seconds + fault.starts * start_seconds
+                bound_seconds = fault.bound_seconds * max(1.0, start_seconds / START_SECONDS)
                 result.recoveries.append(Recovery(fault.name, seconds, bound_seconds))
                 say(
                     f"{number + 1:3} {fault.name}: {'not recovered' if seconds is None else f'{seconds:.1f} s'}"
