@@ -6,7 +6,6 @@ them are done; its account then says what they found.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,11 +15,10 @@ from typing import Any, Final
 import structlog
 from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy import RowMapping, delete, or_, select, update
+from sqlalchemy import RowMapping, delete, func, or_, select, update
 
-from takeaways.recall.folder import write_folder
+from takeaways.recall.workspaces import FAILED, Workspaces
 from takeaways.schemas.database import Database, now_ms
-from takeaways.schemas.errors import BadInput, TakeawaysError
 from takeaways.schemas.queues import STREAMS
 from takeaways.schemas.tables import dead_letters, erasures, workspaces
 from takeaways.workers.mentions import mentions
@@ -134,19 +132,17 @@ def _letters(database: Database, row: RowMapping) -> Step:
 
 
 def _folders(database: Database, row: RowMapping) -> Step:
-    """Bring the folders on this machine up to date. Those on others are, by whoever writes there next."""
+    """Bring the folders on this machine up to date. Those on others are, by whoever watches them there."""
+    here = Workspaces(database)
     with database.read() as connection:
-        known = connection.execute(
-            select(workspaces.c.path, workspaces.c.machine).where(workspaces.c.agent_id == row["agent_id"])
-        ).all()
-    here = [one for one in known if one.machine == socket.gethostname() and Path(one.path).is_dir()]
-    left = 0
-    for one in here:
-        try:
-            write_folder(database, row["agent_id"], one.path)
-        except BadInput as error:
-            log.warning("a folder is not brought up to date", error=str(error))
-        except TakeawaysError as error:
-            log.warning("an erasure waits for a folder", error=str(error))
-            left += 1
-    return Step({"folders": len(here), "folders_elsewhere": len(known) - len(here)}, left)
+        others = connection.execute(
+            select(func.count())
+            .select_from(workspaces)
+            .where(workspaces.c.agent_id == row["agent_id"], workspaces.c.machine != here.machine)
+        ).scalar_one()
+    synced = here.sync([row["agent_id"]])
+    # A folder that is gone, or not ours any more, shows nothing that we could take back.
+    left = [one for one in synced if one.outcome == FAILED and Path(one.path).is_dir()]
+    for one in left:
+        log.warning("an erasure waits for a folder", folder=one.path, why=one.detail)
+    return Step({"folders": len(synced), "folders_elsewhere": others}, len(left))
