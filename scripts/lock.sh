@@ -23,6 +23,6 @@ compile() {
     echo "$output: $(grep -c '==' "$output") pinned versions"
 }
 
-compile requirements/dev.txt --extra workers --extra recall --extra local --extra dev
+compile requirements/dev.txt --extra workers --extra recall --extra local --extra monitor --extra dev
 # The same versions as in dev.txt, so that what is tested is what runs.
 compile requirements/run.txt --extra workers --extra recall --constraints requirements/dev.txt

@@ -15,6 +15,7 @@ It shows pools and running tasks. What an agent waits for, and what became of it
 
 import functools
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -58,11 +59,9 @@ task_runtime_metric_buckets = [0.25, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 6
 
 def format_task(task):
     """Show an ending in its words, without the quotes and names of Python around them."""
-    words = task.result or task.exception
-    for begin in ("'", '"', "SetAside(", "JobFailed(", "Waits("):
-        if words and words.startswith(begin):
-            words = words.removeprefix(begin).rstrip("\"')").lstrip("\"'")
-    task.result = words
+    shown = task.result or task.exception or ""
+    raised = re.search(r"(?:SetAside|JobFailed|Waits)\((['\"])(.*)\1", shown)
+    task.result = raised[2] if raised else shown.strip("'\"")
     return task
 
 

@@ -79,7 +79,7 @@ class Deployment:
         return {task["state"] for task in self.tasks() if f"agent={agent_id} " in (task["kwargs"] or "")}
 
     def page(self, path: str, picture: Path) -> str:
-        return seen(self.url(path, password=PASSWORD), picture=picture, width=1700)
+        return seen(self.url(path, password=PASSWORD), picture=picture, width=1950)
 
     def stop(self) -> None:
         for process in self.running:
@@ -152,7 +152,7 @@ def test_an_operator_sees_what_the_workers_do(deployment: Deployment, redis_url:
     assert "agent=acme/scout reason=runs" in tasks
     assert "remembered: 5 messages read; 5 candidates made;" in tasks
     assert "refused: the model declined to answer; job " in tasks
-    assert "overloaded: again in" in tasks
+    assert ">overloaded: again in" in tasks
     assert {"SUCCESS", "FAILURE", "RETRY"} <= set(tasks.replace("<", " ").replace(">", " ").split())
     assert deployment.state_of("acme/refused") == {"FAILURE"}
     assert "FAILURE" in deployment.state_of("acme/broken")
