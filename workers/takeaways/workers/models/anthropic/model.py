@@ -300,6 +300,15 @@ class _Exchange(Generic[A]):
                 manner = lesser
                 continue
             self.spent = self.spent + reply.usage
+            log.info(
+                "the model answered",
+                model=self.model.name,
+                request_id=reply.request_id,
+                stop_reason=reply.stop_reason,
+                input_tokens=reply.usage.input_tokens,
+                cached_tokens=reply.usage.cached_tokens,
+                output_tokens=reply.usage.output_tokens,
+            )
             return reply
 
     def _too_large(self, size: int, *, repair: bool) -> None:
