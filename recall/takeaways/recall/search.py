@@ -11,7 +11,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -49,7 +49,7 @@ def search(
         return []
     find = _in_sqlite if connection.dialect.name == "sqlite" else _in_postgresql
     places = find(connection, [(words(title), words(hit.text)) for title, hit in documents], asked)
-    return [documents[place][1] for place in places[: min(limit, MOST_HITS)]]
+    return [_shown(documents[place][1]) for place in places[: min(limit, MOST_HITS)]]
 
 
 def _documents(memory: Memory, summaries: Iterable[SessionSummary]) -> Iterator[tuple[str, Hit]]:
@@ -57,21 +57,27 @@ def _documents(memory: Memory, summaries: Iterable[SessionSummary]) -> Iterator[
     seen: set[str] = set()
     for section in memory.sections:
         newest = max(line.said_at_ms for line in section.lines)
-        for said_at_ms, found in [
+        for said_at_ms, line in [
             (newest, section.gist),
             *((one.said_at_ms, one.text) for one in section.lines),
         ]:
-            line = shown(found)
             if line and line not in seen:
                 seen.add(line)
-                yield section.title, Hit(line, shown(section.title), None, said_at_ms)
+                yield section.title, Hit(line, section.title, None, said_at_ms)
     for summary in summaries:
-        for paragraph in re.split(r"\n{2,}", blocks(summary.text)):
+        for paragraph in re.split(r"\n\s*\n", summary.text):
             if paragraph.strip():
                 yield (
                     f"{summary.title} {summary.room_id}",
                     Hit(paragraph, None, summary.room_id, summary.last_activity_ms),
                 )
+
+
+def _shown(hit: Hit) -> Hit:
+    """The same hit as a model may see it: text that stays text."""
+    if hit.topic is None:
+        return replace(hit, text=blocks(hit.text))
+    return replace(hit, text=shown(hit.text), topic=shown(hit.topic))
 
 
 def _in_sqlite(

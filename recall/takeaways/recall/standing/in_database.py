@@ -50,9 +50,13 @@ class DatabaseStore:
         self._owns = owns
 
     @contextmanager
-    def begin(self) -> Iterator[DatabaseWork]:
+    def begin(self, *, only_look: bool = False) -> Iterator[DatabaseWork]:
         with answered_or_unavailable():
             try:
+                if only_look:
+                    with self._database.read() as connection:
+                        yield DatabaseWork(connection)
+                    return
                 with self._database.write(lock_timeout_ms=int(LOCK_SECONDS * 1000)) as connection:
                     yield DatabaseWork(connection)
             except DBAPIError as error:

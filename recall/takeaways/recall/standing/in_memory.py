@@ -25,7 +25,7 @@ class MemoryStore:
         self.pins: dict[PinKey, str] = {}
 
     @contextmanager
-    def begin(self) -> Iterator[MemoryWork]:
+    def begin(self, *, only_look: bool = False) -> Iterator[MemoryWork]:
         with self._lock:
             work = MemoryWork(self)
             yield work

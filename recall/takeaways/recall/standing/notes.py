@@ -196,22 +196,37 @@ class StandingNotes:
         if compaction is not None and (type(compaction) is not int or not 0 <= compaction < 2**53):
             raise BadInput("compaction: a whole number, 0 before the conversation was first compacted")
 
-        def ask(work: Work) -> Snapshot:
+        def key_in(work: Work) -> PinKey:
             number = (
                 work.latest_compaction(agent_id, room_id, conversation_id)
                 if compaction is None
                 else compaction
             )
-            key = PinKey(agent_id, room_id, conversation_id, number, user_id or "")
+            return PinKey(agent_id, room_id, conversation_id, number, user_id or "")
+
+        def look(work: Work) -> Snapshot | None:
+            key = key_in(work)
+            text = work.pinned(key)
+            return None if text is None else _snapshot(text, key)
+
+        def pin(work: Work) -> Snapshot:
+            key = key_in(work)
             text = None if reload else work.pinned(key)
             if text is None:
                 text = self._block(work, agent_id, user_id)
                 work.pin(key, text, replace=reload)
-            status = SnapshotStatus.SHOWN if text else SnapshotStatus.EMPTY
-            return Snapshot(text or None, status, number)
+            return _snapshot(text, key)
+
+        def ask() -> Snapshot:
+            if not reload:
+                with self._store.begin(only_look=True) as work:
+                    found = look(work)
+                if found is not None:
+                    return found
+            return self._retried(pin)
 
         try:
-            return self._snapshots.within(lambda: self._retried(ask))
+            return self._snapshots.within(ask)
         except (StoreUnavailable, Overtaken, Contended, CorruptStore) as error:
             _log.warning("no standing notes for agent %r: %s", agent_id, error)
             return Snapshot(None, SnapshotStatus.UNAVAILABLE, compaction or 0, str(error))
@@ -428,6 +443,10 @@ class _Asked:
 
 
 _OWNERLESS: Final = frozenset({Code.INVALID_TARGET, Code.DISABLED, Code.NO_USER})
+
+
+def _snapshot(text: str, key: PinKey) -> Snapshot:
+    return Snapshot(text or None, SnapshotStatus.SHOWN if text else SnapshotStatus.EMPTY, key.compaction)
 
 
 def _opened(store: Store | Database | str) -> Store:

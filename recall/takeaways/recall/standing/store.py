@@ -120,7 +120,7 @@ class Work(Protocol):
 
 
 class Store(Protocol):
-    def begin(self) -> AbstractContextManager[Work]:
-        """A transaction: kept at the end, undone on an error."""
+    def begin(self, *, only_look: bool = False) -> AbstractContextManager[Work]:
+        """A transaction: kept at the end, undone on an error. One that only looks holds up no writer."""
 
     def close(self) -> None: ...
