@@ -24,7 +24,7 @@ def client(redis_url: str) -> Iterator[Redis]:
 
 
 def admitted(limiter: SharedLimiter, call_id: str, *, tokens: int = 100) -> bool:
-    return limiter.admit(MODEL, call_id, tokens=tokens, lasts_seconds=30) == 0
+    return limiter.admit(MODEL, call_id, tokens=tokens, lasts_seconds=30).wait_seconds == 0
 
 
 def over(limiter: SharedLimiter) -> bool:
@@ -37,8 +37,8 @@ def test_a_rate_limit_stops_every_worker_and_no_other_model(client: Redis) -> No
 
     one.failed(MODEL, "scout", least_seconds=40, why="rate limit")
 
-    assert 30 < other.admit(MODEL, "c1", tokens=1, lasts_seconds=30) <= 40
-    assert other.admit("claude-y", "c1", tokens=1, lasts_seconds=30) == 0
+    assert 30 < other.admit(MODEL, "c1", tokens=1, lasts_seconds=30).wait_seconds <= 40
+    assert other.admit("claude-y", "c1", tokens=1, lasts_seconds=30).wait_seconds == 0
     paused = other.paused(MODEL)
     assert paused is not None
     assert paused.why == "rate limit"
@@ -87,7 +87,9 @@ def test_after_a_pause_one_call_goes_first(client: Redis) -> None:
         thread.join()
 
     assert len(let_in) == 1
-    limiter.ended(MODEL, let_in[0], answered=True)
+    limiter.ended(MODEL, let_in[0], answered=False)
+    assert limiter.admit(MODEL, "the probe", tokens=1, lasts_seconds=30).probe
+    limiter.ended(MODEL, "the probe", answered=True)
     assert admitted(limiter, "next")
     assert admitted(limiter, "and the next")
 
@@ -152,11 +154,11 @@ def test_tokens_a_minute_are_capped(client: Redis) -> None:
     limiter = SharedLimiter(client, Limits(tokens_a_minute=6_000))
 
     assert admitted(limiter, "a", tokens=5_000)
-    assert 15 < limiter.admit(MODEL, "b", tokens=3_000, lasts_seconds=30) <= 20
+    assert 15 < limiter.admit(MODEL, "b", tokens=3_000, lasts_seconds=30).wait_seconds <= 20
     assert admitted(limiter, "c", tokens=900)
     client.flushall()
     assert admitted(limiter, "huge", tokens=60_000)
-    assert limiter.admit(MODEL, "d", tokens=1, lasts_seconds=30) > 500
+    assert limiter.admit(MODEL, "d", tokens=1, lasts_seconds=30).wait_seconds > 500
 
 
 def test_without_redis_everything_is_admitted() -> None:

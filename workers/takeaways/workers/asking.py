@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import select
@@ -61,8 +61,11 @@ def ask_model(job: Job, tokens: int, call: Callable[[], Answered[A]]) -> Answere
     _check_today(job, all_tokens)
     call_id = uuid.uuid4().hex
     lasts_seconds = job.call.timeout_seconds + _LASTS_LONGER_SECONDS
-    if wait_seconds := limiter.admit(model.name, call_id, tokens=all_tokens, lasts_seconds=lasts_seconds):
-        raise NotAdmitted(model.name, wait_seconds)
+    admission = limiter.admit(model.name, call_id, tokens=all_tokens, lasts_seconds=lasts_seconds)
+    if admission.wait_seconds:
+        raise NotAdmitted(model.name, admission.wait_seconds)
+    # One bad answer says whether the model is well; a second one would say it again.
+    job.call = replace(job.call, repairs=not admission.probe)
     answered = False
     try:
         result = call()

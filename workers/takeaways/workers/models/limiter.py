@@ -49,6 +49,16 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a call may begin: after `wait_seconds`, which is 0 for now. The `probe` finds out for all others whether
+    the model is well again.
+    """
+
+    wait_seconds: float = 0.0
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """After a failed call: how long to wait, and whether this agent failed already since the model last answered.
 
@@ -64,8 +74,8 @@ class Limiter(Protocol):
         """Whether nobody may ask `model` now."""
         ...
 
-    def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> float:
-        """Let a call of about `tokens` begin: returns 0. Otherwise the seconds to wait, and nothing has begun."""
+    def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> Admission:
+        """Let a call of about `tokens` begin. When it has to wait, nothing has begun."""
         ...
 
     def ended(self, model: str, call_id: str, *, answered: bool) -> None:
@@ -95,8 +105,8 @@ class Unlimited:
     def paused(self, model: str) -> Paused | None:
         return None
 
-    def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> float:
-        return 0.0
+    def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> Admission:
+        return Admission()
 
     def ended(self, model: str, call_id: str, *, answered: bool) -> None:
         return
@@ -143,7 +153,7 @@ class SharedLimiter:
         kind, _, told = _text(why).partition(" ")
         return Paused(left_ms / 1000, told, parked=kind == _PARKED)
 
-    def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> float:
+    def admit(self, model: str, call_id: str, *, tokens: int, lasts_seconds: float) -> Admission:
         keys, limits = ModelKeys.of(model), self._limits
         waits_ms = self._run(
             self._admit,
@@ -157,7 +167,8 @@ class SharedLimiter:
                 round(_WAIT_SECONDS * 1000),
             ],
         )
-        return 0.0 if waits_ms is None else float(waits_ms) / 1000
+        answer = int(waits_ms or 0)
+        return Admission(max(answer, 0) / 1000, probe=answer < 0)
 
     def ended(self, model: str, call_id: str, *, answered: bool) -> None:
         keys = ModelKeys.of(model)

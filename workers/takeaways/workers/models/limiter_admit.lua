@@ -1,4 +1,4 @@
--- May a call to this model begin? Returns the milliseconds to wait, 0 when it was admitted.
+-- May a call to this model begin? Returns the milliseconds to wait, 0 when it was admitted, -1 when it is the probe.
 -- KEYS: pause, rounds, probe, flight, bucket
 -- ARGV: call id, most calls at once (0: any), most tokens a minute (0: any), tokens of this call,
 --       longest that the call takes (ms), wait where a probe runs or all places are taken (ms)
@@ -29,11 +29,12 @@ if most_tokens > 0 then
   redis.call('PEXPIRE', bucket, 3600000)
 end
 -- After a pause one call goes first, and the others learn from it.
-if redis.call('EXISTS', rounds) == 1 and not redis.call('SET', probe, call, 'NX', 'PX', lasts_ms) then
+local is_probe = redis.call('EXISTS', rounds) == 1
+if is_probe and not redis.call('SET', probe, call, 'NX', 'PX', lasts_ms) then
   return wait_ms
 end
 if most_calls > 0 then
   redis.call('ZADD', flight, now + lasts_ms, call)
   redis.call('PEXPIRE', flight, lasts_ms)
 end
-return 0
+return is_probe and -1 or 0

@@ -53,10 +53,12 @@ class Call:
     """The circumstances of one call: how long it may take in all, and the flag that calls it off.
 
     `abort` is set when the lease is lost or the worker shuts down. The request to the provider is then closed.
+    Without `repairs` an answer that cannot be read is not asked for again.
     """
 
     timeout_seconds: float = 300.0
     abort: threading.Event = field(default_factory=threading.Event)
+    repairs: bool = True
 
 
 class MemoryModel(Protocol):

@@ -276,8 +276,9 @@ class _Exchange(Generic[A]):
                     return read_answer(reply.text, self.schema)
                 except AnswerUnreadable as unreadable:
                     problem = str(unreadable)
-        if self.repaired:
-            raise self._ended(AnswerUnreadable(f"{self.model.name}: {problem}, also when asked again"), reply)
+        if self.repaired or not self.call.repairs:
+            again = ", also when asked again" if self.repaired else ""
+            raise self._ended(AnswerUnreadable(f"{self.model.name}: {problem}{again}"), reply)
         self.repaired = True
         return problem
 
