@@ -5,6 +5,9 @@
 BIN := .venv/bin
 # Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
+# What `make faults` was asked for, where it was: the words that a failing storm prints.
+FAULTS_ASKED = $(if $(SEED),--seed $(SEED)) $(if $(DATABASE),--database $(DATABASE)) $(if $(REDIS),--redis $(REDIS)) \
+	$(if $(FAULTS),--faults $(FAULTS)) $(if $(EVENTS),--events $(EVENTS))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +46,12 @@ outage: install ## Let the model's provider fail for a minute in every way, and 
 
 fairness: install ## Measure what one hot agent costs 1,000 quiet ones
 	@$(BIN)/python -m benchmarks.fairness
+
+faults: install ## Kill, freeze, cut off and fill up everything under load, and check what was promised (SEED=n replays)
+	@$(BIN)/python -m tests.faults --control $(FAULTS_ASKED)
+
+faults-long: install ## Every combination of databases and servers, with new seeds, for SECONDS (default an hour)
+	@$(BIN)/python -m tests.faults --control --for-seconds $(or $(SECONDS),3600) $(FAULTS_ASKED)
 
 schemas: install ## Write the JSON Schemas of the wire from the models
 	@$(BIN)/python -m takeaways.schemas.wire
