@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import structlog
+from sqlalchemy import update
 
+from takeaways.schemas.database import Database
 from takeaways.schemas.errors import (
     AnswerCut,
     AnswerUnreadable,
@@ -28,11 +30,16 @@ from takeaways.schemas.errors import (
     TooLong,
 )
 from takeaways.schemas.queues import Kind
+from takeaways.schemas.tables import agents
+from takeaways.workers.jobs import run_job
 from takeaways.workers.models import Call
 from takeaways.workers.models.anthropic import AnthropicModel, Connection
+from takeaways.workers.outcomes import Outcome
+from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.testing import ScriptedModel
 from takeaways.workers.testing.claude import ClaudeServer, Scripted, Served, dense_count, script
 from tests.claude import LESSON, MODEL, ONE_ROOM, candidates, claude, rooms
+from tests.pipeline import pipeline
 from tests.waiting import wait_until
 
 
@@ -158,6 +165,17 @@ def test_an_answer_that_is_none_twice_is_unreadable_and_says_what_it_cost(
     assert len(server.messages) == found.value.spent.calls == 2
     assert found.value.spent.input_tokens == sum(request.input_tokens for request in server.messages)
     assert found.value.request_id == server.messages[1].id
+
+
+def test_a_room_that_an_answer_forgets_is_asked_for(server: ClaudeServer, model: AnthropicModel) -> None:
+    """Its messages would count as read, and nothing of them would ever be remembered."""
+    request = rooms(["Always use port 9443 for staging."], ["I prefer short answers."])
+    server.then(Scripted(text='{"rooms":[{"room":"r1","summary":"","candidates":[]}]}'))
+
+    answered = model.extract(request, Call())
+
+    assert [room.room for room in answered.answer.rooms] == ["r1", "r2"]
+    assert "`rooms` lacks r2" in server.messages[1].text
 
 
 def test_a_polite_refusal_is_never_taken_for_a_summary(server: ClaudeServer, model: AnthropicModel) -> None:
@@ -431,6 +449,31 @@ def test_hundreds_of_calls_are_in_flight_at_once(server: ClaudeServer, model: An
     assert sum(done) == 150
     assert server.most_at_once >= 100
     assert time.monotonic() - began < 30
+
+
+def test_a_job_that_loses_its_lease_closes_its_request(
+    server: ClaudeServer, sqlite_database: Database, redis_url: str
+) -> None:
+    """The agent was erased, or somebody else took over: nothing that comes could be committed."""
+    server.then(script.hang())
+    policy = Policy(lease_seconds=1.5, runs_per_extraction=1)
+    with claude(server) as model, pipeline(sqlite_database, redis_url, model, policy) as system:
+        system.producer.run_completed(
+            agent_id="scout",
+            room="r",
+            run_id="1",
+            status="succeeded",
+            messages=[{"role": "user", "content": LESSON}],
+        )
+        system.take_in()
+        with ThreadPoolExecutor(1) as pool:
+            job = pool.submit(run_job, Kind.EXTRACTION, "scout", system.services)
+            wait_until(lambda: server.messages)
+            with sqlite_database.write() as connection:
+                connection.execute(update(agents).values(epoch=agents.c.epoch + 1))
+            wait_until(lambda: server.messages[0].client_left)
+
+            assert job.result(20).outcome is Outcome.FENCED_OFF
 
 
 # --- windows and counting -------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
@@ -126,12 +127,15 @@ class AnthropicModel:
 
     def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
         """Read the rooms: one call for all of them."""
-        return _Exchange(self, Kind.EXTRACTION, ExtractionAnswer, extraction.render(request), call).run()
+        material = extraction.render(request)
+        return _Exchange(self, Kind.EXTRACTION, ExtractionAnswer, material, call, _rooms_of(request)).run()
 
     def consolidate(self, request: ConsolidationRequest, call: Call) -> Answered[ConsolidationAnswer]:
         """Merge the candidates."""
         material = consolidation.render(request)
-        return _Exchange(self, Kind.CONSOLIDATION, ConsolidationAnswer, material, call).run()
+        return _Exchange(
+            self, Kind.CONSOLIDATION, ConsolidationAnswer, material, call, lambda answer: None
+        ).run()
 
     def facts(self) -> Facts:
         """What the provider says of this model; `Facts()` where it lists nothing of the name, as many gateways do.
@@ -213,6 +217,21 @@ class AnthropicModel:
         return self._connection.send(self._name, made, call)
 
 
+def _rooms_of(request: ExtractionRequest) -> Callable[[ExtractionAnswer], str | None]:
+    """What is wrong with the rooms of an answer: one that it forgets would be read and never remembered."""
+    asked = [room.label for room in request.rooms]
+
+    def problem_of(answer: ExtractionAnswer) -> str | None:
+        told = [room.room for room in answer.rooms]
+        if missing := [label for label in asked if label not in told]:
+            return f"`rooms` lacks {', '.join(missing[:8])}"
+        if len(told) != len(set(told)):
+            return "`rooms` has a room more than once"
+        return None
+
+    return problem_of
+
+
 @dataclass(slots=True)
 class _Exchange(Generic[A]):
     """One call of the seam: a request, and at most one more for each cause that another one may cure.
@@ -226,6 +245,7 @@ class _Exchange(Generic[A]):
     schema: type[A]
     material: str
     call: Call
+    problem_of: Callable[[A], str | None]
     spent: Usage = NO_USAGE
     longer: bool = False
     repaired: bool = False
@@ -273,9 +293,14 @@ class _Exchange(Generic[A]):
                 problem = f"it stopped for the reason {reply.stop_reason!r} before it was complete"
             case _:
                 try:
-                    return read_answer(reply.text, self.schema)
+                    answer = read_answer(reply.text, self.schema)
                 except AnswerUnreadable as unreadable:
                     problem = str(unreadable)
+                else:
+                    missing = self.problem_of(answer)
+                    if missing is None:
+                        return answer
+                    problem = missing
         if self.repaired or not self.call.repairs:
             again = ", also when asked again" if self.repaired else ""
             raise self._ended(AnswerUnreadable(f"{self.model.name}: {problem}{again}"), reply)
