@@ -6,12 +6,12 @@ come from a person shares words with what they said, and sends nothing to an add
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import regex
 
-from takeaways.workers.words import telling_words
+from takeaways.workers.words import is_common, telling_words
 
 _ADDRESS: Final = regex.compile(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b(?:[\w-]+\.)+(?:com|net|org|io|dev|app|test|"
@@ -29,6 +29,14 @@ _ASSENT: Final = regex.compile(
     r"sí|claro|exacto|sim|да|так|はい|ええ|そうです|네|예|对|是的|好的|כן|نعم|بله|हाँ|हां|ใช่)(?!\p{L})",
     regex.IGNORECASE,
 )
+_SENTENCE: Final = regex.compile(r"[^.!?。！？؟\n]++[.!?。！？؟]*+")
+_QUESTION: Final = regex.compile(r"[?？؟]\s*$")
+_FOR_GOOD: Final = regex.compile(
+    r"\b(?:always|never|from now on|going forward|every time|by default|please|immer|nie|toujours|"
+    r"jamais|siempre|nunca)\b",
+    regex.IGNORECASE,
+)
+_SHORT: Final = 2  # "ok" is shared by everything
 _TRAILING: Final = "/.,;:!?"
 
 
@@ -37,13 +45,26 @@ def can_carry(spoken: Collection[str], text: str, asked: Collection[str] = ()) -
 
     Who says yes has said what they were `asked`.
     """
-    said = "\n".join((*spoken, *(asked if any(map(_ASSENT.match, spoken)) else ())))
-    folded = said.casefold()
+    texts = (*spoken, *(asked if any(map(_ASSENT.match, spoken)) else ()))
+    folded = "\n".join(texts).casefold()
     if any(address not in folded for address in _addresses(text)):
         return False
-    if text.isascii() != said.isascii() or _WISH.search(said):
-        return True  # another language, or a wish that the model worded anew
-    return bool(set(telling_words(text)) & set(telling_words(said)))
+    said = " ".join(_stated(texts, asked))
+    if _WISH.search(said):
+        return True  # the model may have worded it anew
+    words = set(telling_words(said))
+    if text.isascii() != said.isascii():
+        return any(not is_common(word) for word in words)  # in another language
+    shared = words & set(telling_words(text))
+    return any(len(word) > _SHORT or not word.isascii() for word in shared)
+
+
+def _stated(texts: Collection[str], asked: Collection[str]) -> Iterator[str]:
+    """What the texts state: a question orders nothing, unless it asks for something for good or was answered yes."""
+    for text in texts:
+        for sentence in _SENTENCE.findall(text):
+            if text in asked or not _QUESTION.search(sentence) or _FOR_GOOD.search(sentence):
+                yield sentence
 
 
 def _addresses(text: str) -> list[str]:
