@@ -150,7 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quiet", type=int, default=1_000, help="agents that end five runs each")
     parser.add_argument("--hot", type=int, default=10_000, help="events of the hot agent")
-    parser.add_argument("--quiet-a-second", type=float, default=25.0, help="fifth runs a second")
+    parser.add_argument("--quiet-a-second", type=float, default=10.0, help="fifth runs a second")
     asked = parser.parse_args()
     arms = []
     for name, hot_events in (("quiet agents alone", 0), ("beside a hot agent", asked.hot)):
