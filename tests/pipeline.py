@@ -105,8 +105,13 @@ class Pipeline:
                     busy = True
         return results
 
-    def flush(self, agent_ids: Sequence[str] | None = None) -> tuple[Flushed, ...]:
-        return flush(self.services, agent_ids)
+    def flush(
+        self,
+        agent_ids: Sequence[str] | None = None,
+        *,
+        kinds: Sequence[Kind] = (Kind.EXTRACTION, Kind.CONSOLIDATION),
+    ) -> tuple[Flushed, ...]:
+        return flush(self.services, agent_ids, kinds=kinds)
 
     def agent_ids(self) -> list[str]:
         with self.database.read() as connection:

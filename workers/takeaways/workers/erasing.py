@@ -19,6 +19,7 @@ from sqlalchemy import RowMapping, delete, func, or_, select, update
 
 from takeaways.recall.workspaces import FAILED, Workspaces
 from takeaways.schemas.database import Database, now_ms
+from takeaways.schemas.errors import StoreUnavailable
 from takeaways.schemas.queues import STREAMS
 from takeaways.schemas.tables import dead_letters, erasures, workspaces
 from takeaways.workers.mentions import mentions
@@ -140,7 +141,11 @@ def _folders(database: Database, row: RowMapping) -> Step:
             .select_from(workspaces)
             .where(workspaces.c.agent_id == row["agent_id"], workspaces.c.machine != here.machine)
         ).scalar_one()
-    synced = here.sync([row["agent_id"]])
+    try:
+        synced = here.sync([row["agent_id"]])
+    except StoreUnavailable as error:
+        log.warning("an erasure waits for the database", why=str(error))
+        return Step({}, 1)
     # A folder that is gone, or not ours any more, shows nothing that we could take back.
     left = [one for one in synced if one.outcome == FAILED and Path(one.path).is_dir()]
     for one in left:
