@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from takeaways.recall.escape import WRAPPER
+from takeaways.recall.reading import READ, SEARCH
+from takeaways.recall.standing.render import TAG
+from takeaways.recall.standing.tool import NAME
 from takeaways.schemas.events import Author
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall, ToolResult
-from takeaways.workers.extraction.inserted import NOTE, pieces
-from takeaways.workers.extraction.render import Caps, excerpts, render
+from takeaways.workers.extraction.inserted import NOTE, STANDING_NOTES, pieces
+from takeaways.workers.extraction.render import MEMORY_TOOLS, Caps, excerpts, render
 from takeaways.workers.extraction.shorten import cut, shorten
 from takeaways.workers.models.requests import ExtractionRequest, RoomPart, Source
 from takeaways.workers.models.tokens import estimate
@@ -206,6 +209,33 @@ def test_our_own_note_is_not_shown_again() -> None:
 def test_the_note_is_known_by_the_name_that_recall_gives_it() -> None:
     """A wrapper renamed on one side only would let memory read itself back."""
     assert NOTE == WRAPPER
+    assert STANDING_NOTES == TAG
+
+
+def test_standing_notes_are_not_shown_again() -> None:
+    """What an agent noted once would become a lesson of its own, in every conversation anew (EX-16)."""
+    (shown,) = excerpts([said("<standing-notes>\n- Likes euros.\n</standing-notes>\nquote ACME")])
+
+    assert shown.text(Source.SPOKEN) == "quote ACME"
+    assert "euros" not in shown.text()
+
+
+@pytest.mark.parametrize("tool", sorted(MEMORY_TOOLS))
+def test_what_the_memory_tools_answer_is_our_own_note_too(tool: str) -> None:
+    """An agent that searches its memory must not teach itself what it finds."""
+    shown = excerpts(
+        [
+            said(ToolCall(id="c1", name=tool, arguments="{}"), author=AGENT),
+            said(ToolResult(call_id="c1", text="- Staging uses port 9443."), author=TOOL, number=2),
+        ]
+    )
+
+    assert [span.source for one in shown for span in one.spans] == [Source.TOOL_CALL, Source.INSERTED]
+
+
+def test_the_memory_tools_are_known_by_the_names_that_recall_gives_them() -> None:
+    """A tool renamed on one side only would let memory read itself back."""
+    assert {READ, SEARCH, NAME} == MEMORY_TOOLS
 
 
 def test_the_memory_folder_read_through_a_tool_is_our_note_too() -> None:

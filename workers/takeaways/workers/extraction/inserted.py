@@ -12,8 +12,10 @@ from typing import Final
 import regex
 
 NOTE: Final = "agent-memory"
+STANDING_NOTES: Final = "standing-notes"
 _TAGS: Final = (
     NOTE,
+    STANDING_NOTES,
     "system-reminder",
     r"environment[_-](?:details|context)",
     "env",
@@ -59,4 +61,4 @@ def pieces(text: str) -> Iterator[tuple[bool, str]]:
 
 def is_note(piece: str) -> bool:
     """Whether an inserted piece is our own note, of which not a word is shown again."""
-    return piece.lstrip()[: len(NOTE) + 1].lower() == f"<{NOTE}"
+    return piece.lstrip().lower().startswith((f"<{NOTE}", f"<{STANDING_NOTES}"))

@@ -23,6 +23,7 @@ from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.secrets import mask
 
 _FOLDER: Final = "agent-memory/"
+MEMORY_TOOLS: Final = frozenset({"read_memory", "search_memory", "memory"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _TITLE_TOKENS: Final = 60
@@ -110,7 +111,8 @@ def excerpt(said: Said, label: str, spans: tuple[Span, ...]) -> Excerpt:
 class Reader:
     """Turns the messages of one room into spans, in order.
 
-    It remembers which calls looked into the memory folder: what those return is our own note again.
+    It remembers which calls looked into the memory, in its folder or with its tools: what those return is our
+    own note again.
     """
 
     def __init__(self, caps: Caps) -> None:
@@ -152,7 +154,7 @@ class Reader:
         if isinstance(part, Attachment):
             return Source.ATTACHMENT, _placeholder(part), 0
         if isinstance(part, ToolCall):
-            if _FOLDER in part.arguments:
+            if _FOLDER in part.arguments or part.name in MEMORY_TOOLS:
                 self._looked_up.add(part.id)
             return Source.TOOL_CALL, f"{part.name}({part.arguments})", part.cut_chars
         if part.call_id and part.call_id in self._looked_up:
