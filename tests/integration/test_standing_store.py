@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from takeaways.recall.standing import Code, MemoryStore, Refused, SnapshotStatus, StandingNotes, Target
-from takeaways.recall.standing.in_database import forget_agent, forget_user
 from takeaways.schemas import tables
-from takeaways.schemas.database import Database
+from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import BadInput, StoreUnavailable
+from takeaways.workers.forgetting import forget_agent, forget_person
 from tests.cases import case
 from tests.memories import room
 
@@ -370,7 +370,7 @@ def test_erasing_an_agent_leaves_nothing_of_its_note(database: Database) -> None
     notes = filled(database)
 
     with database.write() as connection:
-        forget_agent(connection, AGENT)
+        forget_agent(connection, AGENT, now_ms(connection))
 
     assert f"memory of {AGENT}" not in dump(database)
     assert "memory of other" in dump(database)
@@ -386,7 +386,7 @@ def test_erasing_a_person_leaves_nothing_of_their_note(database: Database) -> No
     notes = filled(database)
 
     with database.write() as connection:
-        forget_user(connection, "dana")
+        forget_person(connection, "other", "dana", now_ms(connection))
 
     assert "user of" not in dump(database).replace("user of other and ben", "")
     assert notes.view(Target.USER, "ben").entries == ("user of other and ben",)
