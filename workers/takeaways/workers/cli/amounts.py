@@ -20,3 +20,9 @@ def span_ms(milliseconds: int) -> str:
 def count(number: int, thing: str) -> str:
     """`1 run`, `7 runs`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def dollars(microdollars: int) -> str:
+    """An amount of money: `$1.24`, and small ones so that they are not nothing: `$0.0031`."""
+    amount = microdollars / 1_000_000
+    return f"${amount:,.2f}" if amount >= 1 or not microdollars else f"${max(amount, 0.0001):.4f}"

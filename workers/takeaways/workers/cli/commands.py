@@ -10,8 +10,10 @@ import typer
 from takeaways.workers.cli import (
     claude_stub,
     config,
+    costs,
     dead_letters,
     demo,
+    doctor,
     erase,
     import_,
     jobs,
@@ -72,8 +74,10 @@ _add(WORK, "consolidate", work.consolidate)
 _add(WORK, "flush", work.flush)
 _add(CARE, "status", status.status)
 _add(CARE, "jobs", jobs.jobs)
+_add(CARE, "costs", costs.costs)
 application.add_typer(dead_letters.group, name="dead-letters", rich_help_panel=CARE)
 application.add_typer(erase.group, name="erase", rich_help_panel=CARE)
+_add(CARE, "doctor", doctor.doctor)
 _add(CARE, "metrics", metrics.metrics)
 application.add_typer(config.group, name="config", rich_help_panel=CARE)
 _add(CARE, "scan", scan.scan)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from takeaways.workers.cli.amounts import count
+from takeaways.workers.cli.amounts import count, dollars
 from takeaways.workers.cli.context import open_for_reading, read_settings
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, table
 from takeaways.workers.exits import Exit
@@ -86,6 +86,10 @@ def did(job: Mapping[str, Any]) -> str:
         parts.append(f"{count(job['candidates_settled'], 'candidate')} settled")
     if job["revision"]:
         parts.append(f"revision {job['revision']}")
+    if job["calls"]:
+        tokens = f"{job['input_tokens']:,} tokens in, {job['output_tokens']:,} out"
+        cost = job["cost_microdollars"]
+        parts.append(f"{tokens}, {dollars(cost)}" if cost else tokens)
     if job["detail"]:
         parts.append(job["detail"])
     return ", ".join(parts)

@@ -15,6 +15,7 @@ from takeaways.workers import deadletters
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.schedule.spending import day_of, spent_on
 from takeaways.workers.schedule.state import AgentState
 
 
@@ -35,11 +36,14 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The agents that were asked for, and counts over all; those of open dead letters are by reason."""
+    """The agents that were asked for, and counts over all; those of open dead letters and of
+    agents that are parked by reason.
+    """
 
     agents: tuple[AgentView, ...]
     agents_total: int
     dead_letters: Mapping[DeadLetterReason, int]
+    parked: Mapping[str, int]
     now_ms: int
 
 
@@ -54,8 +58,19 @@ def overview(database: Database, policy: Policy, *, prefix: str = "", limit: int
             agents=_views(connection, ordered.limit(limit), policy),
             agents_total=connection.scalar(select(func.count()).select_from(wanted.subquery())) or 0,
             dead_letters=deadletters.counted(connection),
+            parked=_parked(connection),
             now_ms=now_ms(connection),
         )
+
+
+def _parked(connection: Connection) -> dict[str, int]:
+    """How many agents wait for what, the most first."""
+    because, number = t.agents.c.parked_because, func.count()
+    waiting = (because.is_not(None), t.agents.c.not_before_ms > now_ms(connection))
+    found = connection.execute(
+        select(because, number).where(*waiting).group_by(because).order_by(number.desc(), because)
+    )
+    return {row[0]: int(row[1]) for row in found}
 
 
 def agent_view(connection: Connection, agent_id: str, policy: Policy) -> AgentView | None:
@@ -71,6 +86,7 @@ class Details:
     rooms: int
     quarantines: tuple[dict[str, Any], ...]
     last_jobs: tuple[dict[str, Any], ...]
+    spent_today: int
 
 
 def details(connection: Connection, agent_id: str) -> Details:
@@ -82,7 +98,14 @@ def details(connection: Connection, agent_id: str) -> Details:
         rooms=connection.scalar(rooms) or 0,
         quarantines=tuple(dict(row) for row in connection.execute(aside).mappings()),
         last_jobs=tuple(recent_jobs(connection, agent_id, limit=5)),
+        spent_today=_spent_today(connection, agent_id),
     )
+
+
+def _spent_today(connection: Connection, agent_id: str) -> int:
+    wanted = select(t.agents.c.spent_day, t.agents.c.spent_tokens).where(t.agents.c.agent_id == agent_id)
+    row = connection.execute(wanted).one_or_none()
+    return spent_on(day_of(now_ms(connection)), row.spent_day, row.spent_tokens) if row else 0
 
 
 def recent_jobs(connection: Connection, agent_id: str | None, *, limit: int) -> list[dict[str, Any]]:

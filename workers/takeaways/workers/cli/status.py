@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from takeaways.workers.cli.amounts import count
 from takeaways.workers.cli.context import open_for_reading, read_settings
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, table
 from takeaways.workers.exits import Exit
@@ -60,6 +61,8 @@ def _all(seen: Overview, settings: Settings) -> None:
         out.print(shown)
         if (hidden := seen.agents_total - len(seen.agents)) > 0:
             out.print(f"and {hidden:,} more (--limit)")
+    for because, number in seen.parked.items():
+        out.print(plain(f"{count(number, 'agent')} parked: {because}"), style="yellow")
     if seen.dead_letters:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in seen.dead_letters.items())
         out.print(f"open dead letters: {reasons}; see `takeaways dead-letters list`")
@@ -74,6 +77,7 @@ def _all_as_json(seen: Overview, settings: Settings) -> None:
             "redis": address(settings.redis_url),
             "now": iso(seen.now_ms),
             "agents_total": seen.agents_total,
+            "parked": dict(seen.parked),
             "dead_letters_open": sum(seen.dead_letters.values()),
             "dead_letters": dict(seen.dead_letters),
             "agents": [_as_json(view) for view in seen.agents],
@@ -95,6 +99,7 @@ def _one(view: AgentView, more: Details) -> None:
         "messages": f"{row['messages_total']:,} taken in, {state.unread:,} unread",
         "candidates": f"{row['candidates_total']:,} found, {state.candidates_waiting:,} waiting",
         "last good run": moment(state.last_success_ms) or "none",
+        "tokens today": f"{more.spent_today:,}",
     }
     grid = table("", "")
     grid.show_header = False
