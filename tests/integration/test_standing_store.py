@@ -332,9 +332,10 @@ def test_a_revision_can_be_redacted_once_its_text_is_gone_from_the_note(notes: S
 
 
 def test_after_redacting_no_table_holds_the_text(database: Database) -> None:
-    """Answers to tool calls quote what was removed (S14)."""
+    """Answers to tool calls quote what was removed, and running conversations show it (S14)."""
     notes = standing(database)
     add(notes, "something private", call_id="call-1")
+    notes.snapshot(AGENT, "r", "c")
     notes.call({"action": "remove", "old_text": "private"}, agent_id=AGENT, call_id="call-2")
 
     notes.redact(Target.MEMORY, AGENT, 1)

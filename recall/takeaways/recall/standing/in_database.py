@@ -135,8 +135,10 @@ class DatabaseWork:
             .where(_of(table, key), table.c.version == version, table.c.redacted_ms.is_(None))
             .values(entries=null(), redacted_ms=now_ms(self._connection))
         )
-        # An answer quotes what a call replaced or removed.
+        # An answer quotes what a call replaced or removed, and conversations may still show it.
         self._connection.execute(delete(standing_note_calls).where(_of(standing_note_calls, key)))
+        shows = standing_note_pins.c.agent_id if key.target is Target.MEMORY else standing_note_pins.c.user_id
+        self._connection.execute(delete(standing_note_pins).where(shows == key.owner_id))
         return done.rowcount == 1
 
     def answered(self, agent_id: str, call_id: str) -> Answered | None:

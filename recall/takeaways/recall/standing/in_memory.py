@@ -76,9 +76,8 @@ class MemoryWork:
 
         def forget() -> None:
             history[place] = redacted
-            # An answer quotes what a call replaced or removed.
-            for call in [call for call, (owner, _) in self._store.answers.items() if owner == key]:
-                del self._store.answers[call]
+            # An answer quotes what a call replaced or removed, and conversations may still show it.
+            self._forget_shown(key)
 
         self._todo.append(forget)
         return True
@@ -119,12 +118,15 @@ class MemoryWork:
         def forget() -> None:
             self._store.notes.pop(key, None)
             self._store.history.pop(key, None)
-            for call in [call for call, (owner, _) in self._store.answers.items() if owner == key]:
-                del self._store.answers[call]
-            for pin in [pin for pin in self._store.pins if _shows(pin, key)]:
-                del self._store.pins[pin]
+            self._forget_shown(key)
 
         self._todo.append(forget)
+
+    def _forget_shown(self, key: Key) -> None:
+        for call in [call for call, (owner, _) in self._store.answers.items() if owner == key]:
+            del self._store.answers[call]
+        for pin in [pin for pin in self._store.pins if _shows(pin, key)]:
+            del self._store.pins[pin]
 
 
 def _shows(pin: PinKey, key: Key) -> bool:

@@ -17,20 +17,18 @@ from typing import Any, Final, TypeVar
 
 from takeaways.recall.deadline import Deadline
 from takeaways.recall.standing import answers, exchange, tool
+from takeaways.recall.standing.calls import Asked, Calls
 from takeaways.recall.standing.caps import MEMORY_CHARS, USER_CHARS, CapFor, Caps, cap
 from takeaways.recall.standing.codes import Code, Refused
 from takeaways.recall.standing.guard import Scan, check, shown
 from takeaways.recall.standing.in_database import DatabaseStore
 from takeaways.recall.standing.in_memory import MemoryStore
 from takeaways.recall.standing.render import block, usage
-from takeaways.recall.standing.request import Request, Target, read, target_of
-from takeaways.recall.standing.rules import Change, applied
+from takeaways.recall.standing.request import Target, target_of
 from takeaways.recall.standing.store import (
-    Answered,
     Author,
     Contended,
     CorruptStore,
-    Held,
     Key,
     Overtaken,
     PinKey,
@@ -42,11 +40,10 @@ from takeaways.recall.standing.text import size
 from takeaways.recall.tools import Call, Tool
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import BadInput, StoreUnavailable
-from takeaways.schemas.ids import digest, why_bad
+from takeaways.schemas.ids import why_bad
 
 TIMEOUT_SECONDS: Final = 10.0
 SNAPSHOT_SECONDS: Final = 2.0
-MOST_FAILURES: Final = 3
 _ROUNDS: Final = 20
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -90,8 +87,9 @@ class StandingNotes:
     """The notes of all agents and persons in one store. Each of the two is off until switched on.
 
     `store` is a database URL, an open `Database`, or a `MemoryStore()`. Caps are characters; `cap_for` gives
-    single agents or persons another one. Raises `Misconfigured` for caps that are none. Share one between the
-    threads of a process; leaving its context closes it.
+    single agents or persons another one, 0 for none. `heard` is told every answer of the tool. Raises
+    `Misconfigured` for caps that are none. Share one between the threads of a process; leaving its context
+    closes it.
     """
 
     def __init__(
@@ -104,6 +102,7 @@ class StandingNotes:
         user_chars: int | str = USER_CHARS,
         cap_for: CapFor | None = None,
         scan: Scan = check,
+        heard: Callable[[dict[str, Any]], None] = lambda answer: None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         snapshot_seconds: float = SNAPSHOT_SECONDS,
     ) -> None:
@@ -112,6 +111,8 @@ class StandingNotes:
         self._sizes = sizes
         self._cap_for = cap_for
         self._scan = scan
+        self._heard = heard
+        self._calls = Calls(self.caps, self._limit, scan)
         self._store = _opened(store)
         self._changes = Deadline(timeout_seconds)
         self._snapshots = Deadline(snapshot_seconds)
@@ -130,33 +131,14 @@ class StandingNotes:
 
         `call_id` makes a repeat of the call change nothing and get the same answer. `turn_id` counts refusals:
         after three in a turn the answer says to stop. `expected_version` refuses a change to a note that has
-        moved on. Raises `BadInput` for ids that no rule admits, and nothing for what a model wrote.
+        moved on. When the store does not answer in time the answer is `unavailable`, and the change may still
+        arrive: repeat it with the same `call_id`. Raises `BadInput` for ids that no rule admits, and nothing for
+        what a model wrote.
         """
         _check_ids(agent_id=agent_id, user_id=user_id, call_id=call_id, turn_id=turn_id)
-        asked = _Asked(arguments, agent_id, user_id, call_id, turn_id, expected_version)
-        try:
-            target = target_of(arguments)
-        except Refused:
-            target = Target.MEMORY
-        try:
-            return self._changes.within(lambda: self._retried(lambda work: self._answer(work, asked)))
-        except Overtaken:
-            why = Refused(
-                Code.CONFLICT, "Others changed the notes at the same time. Nothing was saved; try again."
-            )
-        except Contended:
-            why = Refused(
-                Code.CONFLICT, "The notes are locked by another writer. Nothing was saved; try again."
-            )
-        except CorruptStore as error:
-            _log.error("standing notes of agent %r: %s", agent_id, error)
-            why = Refused(Code.CORRUPT_STORE, "The stored notes cannot be read. Nothing was saved.")
-        except StoreUnavailable as error:
-            _log.warning("standing notes of agent %r: %s", agent_id, error)
-            why = Refused(
-                Code.UNAVAILABLE, "The notes cannot be reached now. Go on without; try again later."
-            )
-        return answers.refused(target, why, None, 0, self._scan)
+        answer = self._answered(Asked(arguments, agent_id, user_id, call_id, turn_id, expected_version))
+        self._heard(answer)
+        return answer
 
     def tools(self, agent_id: str, *, user_id: str | None = None) -> list[Tool]:
         """The tool `memory` for a `Toolbox`; none while both notes are off. `user_id` is who the agent talks to."""
@@ -296,7 +278,10 @@ class StandingNotes:
         return self._ask(put)
 
     def redact(self, target: Target, owner_id: str, version: int) -> None:
-        """Forget the text of an old revision; that there was one stays. Raises `BadInput` for the current one."""
+        """Forget the text of an old revision; that there was one stays. Raises `BadInput` for the current one.
+
+        Conversations that may show it get the notes anew, at the price of the provider's prompt cache.
+        """
         key = _key(target, owner_id)
 
         def forget(work: Work) -> None:
@@ -323,90 +308,40 @@ class StandingNotes:
     ) -> None:
         self.close()
 
-    def _answer(self, work: Work, asked: _Asked) -> dict[str, Any]:
-        """Replay, or evaluate, write, count and keep the answer: one transaction."""
-        target, request, why = self._read(asked)
-        key = None if why is not None and why.code in _OWNERLESS else self._key_of(target, asked)
-        # The lock of the note goes first: of two calls with one id the second then sees the first's answer.
-        held = work.read(key) if key is not None else None
-        request_hash = _hash(asked)
-        if asked.call_id is not None and (old := work.answered(asked.agent_id, asked.call_id)) is not None:
-            if old.request_hash == request_hash:
-                return old.answer
-            mismatch = Refused(Code.IDEMPOTENCY_MISMATCH, "This call id was used before, for another change.")
-            return answers.refused(target, mismatch, held, self._limit_of(key), self._scan)
-        answer = self._evaluated(work, asked, target, request, why, key, held)
-        if asked.call_id is not None and answer["code"] != Code.CONFLICT:
-            owner = key or Key(Target.MEMORY, asked.agent_id)
-            work.keep_answer(asked.agent_id, asked.call_id, owner, Answered(request_hash, answer))
-        return answer
-
-    def _read(self, asked: _Asked) -> tuple[Target, Request | None, Refused | None]:
-        target = Target.MEMORY
+    def _answered(self, asked: Asked) -> dict[str, Any]:
         try:
             target = target_of(asked.arguments)
-            request = read(asked.arguments)
-            target = request.target
-            if target not in self.caps.on:
-                raise Refused(Code.DISABLED, f"The notes '{target}' are switched off here.")
-            if target is Target.USER and asked.user_id is None:
-                raise Refused(
-                    Code.NO_USER, "Nobody is named in this conversation, so there are no notes about them."
-                )
-        except Refused as why:
-            return target, None, why
-        return target, request, None
-
-    def _evaluated(
-        self,
-        work: Work,
-        asked: _Asked,
-        target: Target,
-        request: Request | None,
-        why: Refused | None,
-        key: Key | None,
-        held: Held | None,
-    ) -> dict[str, Any]:
-        limit = self._limit_of(key)
-        if request is not None and key is not None and held is not None:
-            try:
-                change = applied(held.entries, request, cap=limit, scan=self._scan)
-                return self._written(work, asked, key, held, change, limit)
-            except Refused as refused:
-                why = refused
-        assert why is not None  # noqa: S101 - there is a request, or a reason why not
-        counts = asked.turn_id is not None and why.code is not Code.CONFLICT
-        if counts and work.count_failure(asked.agent_id, asked.turn_id or "") > MOST_FAILURES:
-            return answers.stopped(target, held, limit)
-        return answers.refused(target, why, held, limit, self._scan)
-
-    def _written(
-        self, work: Work, asked: _Asked, key: Key, held: Held, change: Change, limit: int
-    ) -> dict[str, Any]:
-        changed = change.entries != held.entries
-        if changed:
-            if asked.expected_version is not None and asked.expected_version != held.version:
-                raise Refused(
-                    Code.CONFLICT,
-                    f"The notes are at version {held.version}, not {asked.expected_version}. Read them and try again.",
-                )
-            work.put(key, held.version, change.entries, Author("tool", asked.agent_id, asked.call_id))
-            held = Held(held.version + 1, change.entries)
-        if asked.turn_id is not None:
-            work.clear_failures(asked.agent_id, asked.turn_id)
-        return answers.done(key.target, change, held, limit, self._scan, changed=changed)
+        except Refused:
+            target = Target.MEMORY
+        try:
+            return self._changes.within(lambda: self._retried(lambda work: self._calls.answer(work, asked)))
+        except Overtaken as error:
+            _log.warning("standing notes of agent %r: %s", asked.agent_id, error)
+            why = Refused(
+                Code.CONFLICT, "Others changed the notes at the same time. Nothing was saved; try again."
+            )
+        except Contended as error:
+            _log.warning("standing notes of agent %r: %s", asked.agent_id, error)
+            why = Refused(
+                Code.CONFLICT, "The notes are locked by another writer. Nothing was saved; try again."
+            )
+        except CorruptStore as error:
+            _log.error("standing notes of agent %r: %s", asked.agent_id, error)
+            why = Refused(Code.CORRUPT_STORE, "The stored notes cannot be read. Nothing was saved.")
+        except StoreUnavailable as error:
+            _log.warning("standing notes of agent %r: %s", asked.agent_id, error)
+            why = Refused(
+                Code.UNAVAILABLE, "The notes cannot be reached now. Go on without; try again later."
+            )
+        return answers.refused(target, why, None, 0, self._scan)
 
     def _block(self, work: Work, agent_id: str, user_id: str | None) -> str:
         owners = {Target.MEMORY: agent_id, Target.USER: user_id}
         keys = [Key(target, owner) for target in self.caps.on if (owner := owners[target]) is not None]
-        return block([(key.target, work.read(key).entries, self._limit(key)) for key in keys], self._scan)
-
-    def _key_of(self, target: Target, asked: _Asked) -> Key | None:
-        owner = asked.agent_id if target is Target.MEMORY else asked.user_id
-        return None if owner is None or target not in self.caps.on else Key(target, owner)
-
-    def _limit_of(self, key: Key | None) -> int:
-        return 0 if key is None else self._limit(key)
+        limits = [(key, self._limit(key)) for key in keys]
+        return block(
+            [(key.target, work.read(key).entries, limit) for key, limit in limits if limit], self._scan
+        )
 
     def _limit(self, key: Key, *, of_all: bool = False) -> int:
         """The cap of a note; `of_all`: also of one that is switched off, which people may still look at."""
@@ -432,19 +367,6 @@ class StandingNotes:
         raise Overtaken(f"others were first {_ROUNDS} times")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    arguments: object
-    agent_id: str
-    user_id: str | None
-    call_id: str | None
-    turn_id: str | None
-    expected_version: int | None
-
-
-_OWNERLESS: Final = frozenset({Code.INVALID_TARGET, Code.DISABLED, Code.NO_USER})
-
-
 def _snapshot(text: str, key: PinKey) -> Snapshot:
     return Snapshot(text or None, SnapshotStatus.SHOWN if text else SnapshotStatus.EMPTY, key.compaction)
 
@@ -466,14 +388,6 @@ def _check_ids(**ids: object) -> None:
             raise BadInput(f"{name}: {problem}")
     if "agent_id" in ids and ids["agent_id"] is None:
         raise BadInput("agent_id: an id is text")
-
-
-def _hash(asked: _Asked) -> str:
-    """The same for the same request, whatever the order of its fields."""
-    try:
-        return digest(asked.arguments, asked.user_id)
-    except (TypeError, ValueError, RecursionError):
-        return digest(repr(asked.arguments), asked.user_id)
 
 
 def _revision(work: Work, key: Key, version: int) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ class Work(Protocol):
         """All revisions, newest first."""
 
     def redact(self, key: Key, version: int) -> bool:
-        """Forget the text of a revision, not that there was one; whether it had one."""
+        """Forget the text of a revision, with answers and conversations that may quote it; whether it had one."""
 
     def answered(self, agent_id: str, call_id: str) -> Answered | None: ...
 
