@@ -27,6 +27,7 @@ from takeaways.schemas.tables import jobs, quarantines
 from takeaways.schemas.usage import Usage
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.extraction.render import render
+from takeaways.workers.flush import flush
 from takeaways.workers.jobs import JobResult, run_job
 from takeaways.workers.models.limiter import Limits, SharedLimiter
 from takeaways.workers.models.requests import ExtractionRequest
@@ -436,3 +437,19 @@ def test_a_refused_room_stops_none_that_shared_its_call(sqlite_database: Databas
         assert len(system.unread("scout")) == 5
         [aside] = system.rows(quarantines)
         assert aside["items"] == 5
+
+
+def test_a_flush_waits_for_a_busy_model_as_long_as_it_may(sqlite_database: Database, redis_url: str) -> None:
+    """Whoever asks for everything now would rather wait a little than ask again; a script must not wait for ever."""
+    model = ScriptedModel(extractions=[ModelOverloaded("busy", 0.2)])
+    with at_work(sqlite_database, redis_url, model, limits=Limits(first_wait_seconds=0.1)) as system:
+        five_runs(system)
+
+        [waited] = flush(system.services, ["scout"], patience_seconds=30)
+
+        assert waited.unread == 0
+        assert waited.jobs[0].outcome is Outcome.OVERLOADED
+        model.then_extract(ModelOverloaded("busy", 600))
+        five_runs(system, room="s")
+        [left] = flush(system.services, ["scout"], patience_seconds=30)
+        assert left.unread == 5

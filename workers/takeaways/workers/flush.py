@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.engine import RowMapping
 
+from takeaways.schemas.database import now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers.jobs import JobResult, JobServices, ask, run_job
@@ -34,16 +35,20 @@ def flush(
     *,
     kinds: Sequence[Kind] = (Kind.EXTRACTION, Kind.CONSOLIDATION),
     progress: Callable[[Flushed, int, int], None] = lambda flushed, done, total: None,
+    patience_seconds: float = 0.0,
 ) -> tuple[Flushed, ...]:
     """Extract, then consolidate, everything of these agents, or of all that have something waiting.
 
     The same jobs as any others, due because somebody asked, so that it is safe beside running workers: an agent
-    that another job holds is waited for. `progress` is told of every agent as it is done: (what, how many, of).
+    that another job holds is waited for, and so is a model that is busy or away, for at most `patience_seconds` an
+    agent. `progress` is told of every agent as it is done: (what, how many, of).
     """
     wanted = list(agent_ids) if agent_ids is not None else _with_work(services)
     flushed = []
     for number, agent_id in enumerate(wanted, start=1):
-        results = [result for kind in kinds for result in _run_until_done(kind, agent_id, services)]
+        results = [
+            result for kind in kinds for result in _run_until_done(kind, agent_id, services, patience_seconds)
+        ]
         with services.database.read() as connection:
             row = _row(connection, agent_id)
         one = Flushed(
@@ -57,11 +62,14 @@ def flush(
     return tuple(flushed)
 
 
-def _run_until_done(kind: Kind, agent_id: str, services: JobServices) -> list[JobResult]:
+def _run_until_done(
+    kind: Kind, agent_id: str, services: JobServices, patience_seconds: float
+) -> list[JobResult]:
     """Ask for one pass and see it through its slices, waiting while another job holds the agent."""
     ask(services.database, [agent_id], [kind])
     results: list[JobResult] = []
     give_up = time.monotonic() + BUSY_GIVE_UP_SECONDS
+    patient_until = time.monotonic() + patience_seconds
     while time.monotonic() < give_up:
         result = run_job(kind, agent_id, services)
         if result.outcome is Outcome.BUSY:
@@ -75,9 +83,21 @@ def _run_until_done(kind: Kind, agent_id: str, services: JobServices) -> list[Jo
                 return results
             continue
         results.append(result)
+        if result.outcome in (Outcome.OVERLOADED, Outcome.UNAVAILABLE):
+            wait_seconds = _held_seconds(services, agent_id)
+            if time.monotonic() + wait_seconds <= patient_until and not services.drain.wait(wait_seconds):
+                continue
         if result.outcome is not Outcome.CONTINUES:
             return results
     return results
+
+
+def _held_seconds(services: JobServices, agent_id: str) -> float:
+    """How long nothing of the agent may start."""
+    with services.database.read() as connection:
+        row = _row(connection, agent_id)
+        until_ms = row["not_before_ms"] if row is not None else None
+        return max((until_ms or 0) - now_ms(connection), 0) / 1000
 
 
 def _still_asked(services: JobServices, agent_id: str, kind: Kind) -> bool:

@@ -22,6 +22,10 @@ Now = Annotated[
 Agent = Annotated[str, typer.Argument(help="The agent's id.")]
 
 
+PATIENCE_SECONDS = 600.0
+"""How long a command waits for a model that is busy or away, an agent."""
+
+
 def extract(agent: Agent, now: Now = False, as_json: AsJson = False) -> None:
     """Read what is new in an agent's rooms, whatever the count of runs says.
 
@@ -62,7 +66,7 @@ def flush(
             def step(_flushed: Flushed, done: int, total: int) -> None:
                 progress.update(task, completed=done, total=total)
 
-            flushed = run(services, agents or None, progress=step)
+            flushed = run(services, agents or None, progress=step, patience_seconds=PATIENCE_SECONDS)
     finally:
         services.close()
     report_flushed(flushed, as_json)
@@ -114,7 +118,9 @@ def _work(kind: Kind, agent: str, now: bool, as_json: bool) -> None:
     try:
         _must_exist(services, agent)
         if now:
-            report_flushed_one(kind, run(services, [agent], kinds=(kind,))[0], as_json)
+            report_flushed_one(
+                kind, run(services, [agent], kinds=(kind,), patience_seconds=PATIENCE_SECONDS)[0], as_json
+            )
             return
         ask(services.database, [agent], [kind])
         services.hints.hint(kind, agent, "asked")
