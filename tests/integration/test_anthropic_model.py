@@ -610,6 +610,22 @@ def test_a_server_that_refuses_what_it_was_not_known_to_refuse_is_asked_for_less
     assert (before, len(server.messages)) == (2, 3)
 
 
+@pytest.mark.parametrize("override", [None, 4_000])
+def test_an_output_limit_that_nobody_stated_is_learned_or_set(override: int | None) -> None:
+    """A gateway that lists nothing takes at most 8,000 tokens of answer: that must not fail every job."""
+    served = [Served(MODEL, most_output=8_000)]
+    with (
+        ClaudeServer(models=served, lists=False) as server,
+        claude(server, window=200_000, most_output=override) as model,
+    ):
+        for _ in range(2):
+            assert len(learned(model)) == 2
+
+    limits = [(request.status, request.body["max_tokens"]) for request in server.messages]
+    assert limits[-1] == (200, override or 8_000)
+    assert [status for status, _ in limits] == ([200, 200] if override else [400, 200, 200])
+
+
 def test_a_server_that_does_not_stream_is_understood(server: ClaudeServer, model: AnthropicModel) -> None:
     """Some gateways answer every request at once."""
     server.streams = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -63,6 +64,8 @@ SPARE_TOKENS: Final = 400
 """For what the provider puts around a request and a schema, beyond the text of both."""
 _ROUNDING: Final = 100
 """What is planned with leaves a little more than what is sent, so that a step as planned is never over."""
+_LEAST_OUTPUT: Final = 1_000
+_NUMBER: Final = re.compile(r"\d[\d,]*")
 _ASK_AGAIN_SECONDS: Final = 3_600.0
 _ASK_SOON_SECONDS: Final = 60.0
 _DESCRIBE_SECONDS: Final = 20.0
@@ -76,13 +79,22 @@ _SCHEMAS: Final[dict[Kind, type[BaseModel]]] = {
 class AnthropicModel:
     """A model by name, over a `connection` that may be shared; without one, over the one of this process.
 
-    `window` is what the operator set; without it the Models API is asked once. Safe to use from many threads. What
-    it learns of a server (that it takes no schemas, that it counts higher than our estimate) it keeps.
+    `window` and `most_output` are what the operator set; without them the Models API is asked once. Safe to use
+    from many threads. What it learns of a server (that it takes no schemas, that it counts higher than our estimate,
+    that it gives shorter answers) it keeps.
     """
 
-    def __init__(self, name: str, *, window: int | None = None, connection: Connection | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        window: int | None = None,
+        most_output: int | None = None,
+        connection: Connection | None = None,
+    ) -> None:
         self._name = name
         self._override = window
+        self._most_output = most_output
         self._connection = connection or shared_connection()
         self._facts: Facts | None = None
         self._facts_until = 0.0
@@ -176,6 +188,23 @@ class AnthropicModel:
             )
             self._manners[kind] = lesser
         return lesser
+
+    def output_limits(self) -> tuple[int, int]:
+        """How long an answer may be, and how long when it was cut."""
+        facts = self.facts()
+        return output_limits(
+            self.window, facts if self._most_output is None else replace(facts, most_output=self._most_output)
+        )
+
+    def shorten(self, limit: int, complaint: str) -> bool:
+        """Ask for shorter answers from now on, where `limit` is what the provider complains about."""
+        _, found, told = complaint.partition("max_tokens")
+        if not found or limit <= _LEAST_OUTPUT:
+            return False
+        numbers = [int(number.replace(",", "")) for number in _NUMBER.findall(told)]
+        self._most_output = max((n for n in numbers if _LEAST_OUTPUT <= n < limit), default=limit // 2)
+        log.warning("the provider gives shorter answers", model=self._name, most_output=self._most_output)
+        return True
 
     def _scaled(self, tokens: int) -> int:
         return tokens if self._scale == 1.0 else int(tokens * self._scale) + 1
@@ -281,7 +310,7 @@ class _Exchange(Generic[A]):
                     TooLong(f"{self.model.name}: the window was full before the answer was"), reply
                 )
             case Verdict.CUT:
-                first, second = output_limits(self.model.window, self.model.facts())
+                first, second = self.model.output_limits()
                 if self.longer or second <= first:
                     limit = second if self.longer else first
                     raise self._ended(
@@ -316,10 +345,12 @@ class _Exchange(Generic[A]):
             size = self.model.size(self.kind, made, self._rest())
             if size > step_tokens(window):
                 self._too_large(size, repair=len(turns) > 1)
-            limit = output_limits(window, self.model.facts())[self.longer]
+            limit = self.model.output_limits()[self.longer]
             try:
                 reply = self.model.send({**made, "max_tokens": limit}, self._rest())
             except ModelRejected as rejected:
+                if self.model.shorten(limit, str(rejected)):
+                    continue
                 lesser = self.model.relax(self.kind, manner, str(rejected))
                 if lesser is None:
                     raise
