@@ -270,29 +270,34 @@ class Job:
         """What comes next is planned in full again."""
         self.halvings, self._most_tokens, self._too_long = 0, None, None
 
-    def record(self, connection: Connection, **more: Any) -> None:
+    def record(self, connection: Connection, *, progress: bool = True, **more: Any) -> None:
         """Write the tally into the job's row, and what was spent into the agent's day, within the transaction
         that commits the step.
+
+        An ending writes no `progress`: each step has recorded its own, and one whose commit failed made none.
         """
         tally = self.tally
+        made: dict[str, Any] = {
+            "messages_read": tally.messages_read,
+            "candidates_made": tally.candidates_made,
+            "candidates_settled": tally.candidates_settled,
+            "revision": tally.revision,
+        }
         chosen = self._chosen
         connection.execute(
             update(jobs)
             .where(jobs.c.job_id == self.lease.job_id)
             .values(
-                messages_read=tally.messages_read,
-                candidates_made=tally.candidates_made,
-                candidates_settled=tally.candidates_settled,
                 calls=tally.calls,
                 input_tokens=tally.input_tokens,
                 output_tokens=tally.output_tokens,
                 cached_tokens=tally.cached_tokens,
                 written_tokens=tally.written_tokens,
                 cost_microdollars=tally.cost_microdollars,
-                revision=tally.revision,
                 model=tally.model,
                 window=self.window if chosen else None,
                 prompt_version=chosen.model.prompt_version if chosen else None,
+                **(made if progress else {}),
                 **more,
             )
         )
@@ -547,7 +552,11 @@ def _end(job: Job, work: Work, ending: Ending) -> Decision:
         if ending.parked_because is not None:
             values["parked_because"] = ending.parked_because
         job.record(
-            connection, outcome=ending.outcome.value, detail=ending.detail, ended_ms=now_ms(connection)
+            connection,
+            progress=False,
+            outcome=ending.outcome.value,
+            detail=ending.detail,
+            ended_ms=now_ms(connection),
         )
         return release(
             connection,
@@ -570,7 +579,7 @@ def _fenced_off(job: Job) -> JobResult:
             .where(agents.c.attempts > 1, agents.c.attempts_at.like(f"{lease.kind}:%"))
             .values(attempts=agents.c.attempts - 1)
         )
-        job.record(connection, outcome=Outcome.FENCED_OFF.value, ended_ms=now_ms(connection))
+        job.record(connection, progress=False, outcome=Outcome.FENCED_OFF.value, ended_ms=now_ms(connection))
     return _result(job, Outcome.FENCED_OFF, None)
 
 
