@@ -13,8 +13,10 @@ import pytest
 from sqlalchemy import select, update
 
 from takeaways.schemas.database import Database
+from takeaways.schemas.memories import Candidate, Evidence, Lesson
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
+from takeaways.workers.extraction.backlog import add_candidates
 from takeaways.workers.jobs import run_job
 from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
@@ -328,3 +330,25 @@ def test_no_transaction_is_open_while_the_model_works(sqlite_database: Database,
         [flushed] = system.flush()
 
     assert flushed.unread == 0
+
+
+def test_one_step_may_teach_more_than_a_statement_takes(database: Database) -> None:
+    """A hot agent's backlog in a large window: thousands of lessons are stored in one commit."""
+    found = [
+        Candidate(
+            id=f"c{number}",
+            room_id="room-1",
+            kind=Lesson.FACT,
+            topic="Facts",
+            text=f"Fact {number}.",
+            said_at_ms=number,
+            evidence=(Evidence(message_id=f"m{number}", quote="Fact"),),
+        )
+        for number in range(6_200)
+    ]
+
+    with database.write() as connection:
+        made = add_candidates(connection, "scout", found, first_place=0, job_id="j1")
+        again = add_candidates(connection, "scout", found[:10], first_place=0, job_id="j2")
+
+    assert (made, again) == (6_200, 0)

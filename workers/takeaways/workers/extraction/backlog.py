@@ -165,7 +165,8 @@ def add_candidates(
     if not rows:
         return 0
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(candidates).values(rows)
+    # The rows as parameters, so that they go in batches: in one statement PostgreSQL takes 65,535 values.
+    statement = insert(candidates)
     # What an edit had withdrawn and the new wording still says is learned again.
     revived = {
         name: statement.excluded[name] for name in ("place", "job_id", "said_at_ms", "evidence", "state")
@@ -173,7 +174,7 @@ def add_candidates(
     statement = statement.on_conflict_do_update(
         index_elements=["agent_id", "candidate_id"], set_=revived, where=candidates.c.state == "withdrawn"
     )
-    return len(connection.execute(statement.returning(candidates.c.candidate_id)).all())
+    return len(connection.execute(statement.returning(candidates.c.candidate_id), rows).all())
 
 
 def set_summaries(
