@@ -116,7 +116,7 @@ def test_a_process_that_dies_at_a_step_leaves_no_trace(
             system.producer.publish(event)
 
         with in_a_process(system, f"{place}:1") as doomed:
-            _, complaint = doomed.communicate(timeout=60)
+            _, complaint = doomed.communicate(timeout=100)
         wait_until(lambda: not is_leased(system))
         do_everything(system)
         system.flush()
@@ -150,7 +150,7 @@ def test_a_process_that_is_frozen_at_a_step_changes_nothing_when_it_comes_back(
             wait_until(lambda: not is_leased(system))
             system.work()
             zombie.send_signal(signal.SIGCONT)
-            _, complaint = zombie.communicate(timeout=60)
+            _, complaint = zombie.communicate(timeout=100)
         system.flush()
         history = read_history(sqlite_database)
 
