@@ -31,11 +31,14 @@ from takeaways.schemas.errors import (
 )
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
+from takeaways.workers.bootstrap import model_shelf
 from takeaways.workers.jobs import run_job
 from takeaways.workers.models import Call
-from takeaways.workers.models.anthropic import AnthropicModel, Connection
+from takeaways.workers.models.anthropic import AnthropicModel, Connection, close_shared_connection
+from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.settings import Settings
 from takeaways.workers.testing import ScriptedModel
 from takeaways.workers.testing.claude import ClaudeServer, Scripted, Served, dense_count, script
 from tests.claude import LESSON, MODEL, ONE_ROOM, candidates, claude, rooms
@@ -53,6 +56,16 @@ def server() -> Iterator[ClaudeServer]:
 def model(server: ClaudeServer) -> Iterator[AnthropicModel]:
     with claude(server) as made:
         yield made
+
+
+@pytest.fixture
+def by_environment(server: ClaudeServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The SDK's variables lead to the server, as they do for a worker."""
+    close_shared_connection()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield
+    close_shared_connection()
 
 
 def learned(model: AnthropicModel) -> list[str]:
@@ -639,12 +652,9 @@ def test_a_server_that_does_not_stream_is_understood(server: ClaudeServer, model
 # --- processes ------------------------------------------------------------------------------------
 
 
-def test_the_connection_of_a_process_is_its_own_after_a_fork(
-    server: ClaudeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("by_environment")
+def test_the_connection_of_a_process_is_its_own_after_a_fork() -> None:
     """A child that shared its parent's client would wait on a thread that does not run in it."""
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
     reader, writer = os.pipe()
     model = AnthropicModel(MODEL)
     assert len(model.extract(ONE_ROOM, Call()).answer.rooms) == 1
@@ -672,3 +682,27 @@ def test_another_model_may_stand_behind_the_server() -> None:
 
     assert [one.text for one in answer.rooms[0].candidates] == ["One thing.", "Another."]
     assert model.overhead_tokens(Kind.EXTRACTION) > 1_000
+
+
+@pytest.mark.usefixtures("by_environment")
+def test_the_settings_choose_models_windows_and_limits_by_name(server: ClaudeServer) -> None:
+    """A small model reads, a house model behind the same gateway merges, and an agent's own goes before the default."""
+    server.models["house"] = Served("house", window=None)
+    settings = Settings(
+        model=MODEL,
+        consolidation_model="anthropic/house",
+        windows={"house": 50_000},
+        output_tokens={"house": 3_000},
+    )
+    shelf = model_shelf(settings)
+
+    merging = shelf.chosen(Kind.CONSOLIDATION, AgentModel())
+    merging.model.consolidate(candidates("Staging uses port 9443."), Call())
+    reading = shelf.chosen(Kind.EXTRACTION, AgentModel())
+    own = shelf.chosen(Kind.EXTRACTION, AgentModel("claude-opus-5-5"))
+    foreign = shelf.chosen(Kind.EXTRACTION, AgentModel("someone-elses-model"))
+
+    assert (merging.model.name, merging.window) == ("house", 50_000)
+    assert server.messages[-1].body["max_tokens"] == 3_000
+    assert (reading.model.name, reading.window) == (MODEL, 1_000_000)
+    assert (own.model.name, foreign.model.name) == ("claude-opus-5-5", MODEL)

@@ -89,24 +89,29 @@ def model_shelf(settings: Settings) -> ModelShelf:
     """The models that the settings choose. Each is made when the first job needs it."""
     windows = WindowSettings(settings.window, settings.windows)
     chosen = {Kind.EXTRACTION: settings.extraction_model, Kind.CONSOLIDATION: settings.consolidation_model}
+
+    def make(name: str) -> MemoryModel:
+        plain = _on_messages_api(name) or name
+        return model_named(name, window=windows.of(plain), most_output=settings.output_tokens.get(plain))
+
     return ModelShelf(
         choice=WorkingModels(settings.model, {kind: name for kind, name in chosen.items() if name}),
-        make=lambda name: model_named(name, window=windows.of(name)),
-        make_served=_maker_of_served(settings.model, windows),
+        make=make,
+        make_served=_maker_of_served(settings, windows),
         windows=windows,
         prices={**PRICES, **settings.prices},
     )
 
 
-def _maker_of_served(default: str, windows: WindowSettings) -> Callable[[str], Served] | None:
+def _maker_of_served(settings: Settings, windows: WindowSettings) -> Callable[[str], Served] | None:
     """What makes a model of the default's provider: agents may have their own there."""
-    if _on_messages_api(default) is None:
+    if _on_messages_api(settings.model) is None:
         return None
 
     def make(name: str) -> Served:
         from takeaways.workers.models.anthropic import AnthropicModel
 
-        return AnthropicModel(name, window=windows.of(name))
+        return AnthropicModel(name, window=windows.of(name), most_output=settings.output_tokens.get(name))
 
     return make
 
@@ -183,7 +188,7 @@ def queue_length(settings: Settings) -> Callable[[Kind], int]:
     return length
 
 
-def model_named(name: str, *, window: int | None = None) -> MemoryModel:
+def model_named(name: str, *, window: int | None = None, most_output: int | None = None) -> MemoryModel:
     """The model that a setting names: `offline`, `offline+local`, `claude-…`, `anthropic/NAME` (whatever speaks
     the Messages API at `ANTHROPIC_BASE_URL`), or a `package.module:factory`. Raises `Misconfigured`.
     """
@@ -195,7 +200,7 @@ def model_named(name: str, *, window: int | None = None) -> MemoryModel:
     if served := _on_messages_api(name):
         from takeaways.workers.models.anthropic import AnthropicModel
 
-        return AnthropicModel(served, **arguments)
+        return AnthropicModel(served, most_output=most_output, **arguments)
     module, colon, factory = name.partition(":")
     if not colon:
         raise Misconfigured(

@@ -81,6 +81,10 @@ class Settings(BaseSettings):
     windows: dict[str, WindowTokens] = Field(
         default_factory=dict, description='windows of single models, as JSON: `{"house-model": 64000}`'
     )
+    output_tokens: dict[str, Tokens] = Field(
+        default_factory=dict,
+        description='the most that single models answer, as JSON: `{"house-model": 8000}`; else as they say',
+    )
     prices: dict[str, Price] = Field(
         default_factory=dict,
         description='dollars for a million tokens, over the list prices: `{"house-model": {"input": 2, "output": 10}}`',

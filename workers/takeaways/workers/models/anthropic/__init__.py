@@ -7,7 +7,11 @@ see `models.seam`.
 
 from __future__ import annotations
 
-from takeaways.workers.models.anthropic.connection import Connection, shared_connection
+from takeaways.workers.models.anthropic.connection import (
+    Connection,
+    close_shared_connection,
+    shared_connection,
+)
 from takeaways.workers.models.anthropic.model import AnthropicModel
 
-__all__ = ["AnthropicModel", "Connection", "shared_connection"]
+__all__ = ["AnthropicModel", "Connection", "close_shared_connection", "shared_connection"]

@@ -200,6 +200,15 @@ def shared_connection() -> Connection:
         return made
 
 
+def close_shared_connection() -> None:
+    """Close the connection of this process; the next call makes another one, from the variables as they are then."""
+    with _sharing:
+        made = _shared.pop(os.getpid(), None)
+    if made is not None:
+        atexit.unregister(made.close)
+        made.close()
+
+
 def _forked() -> None:
     global _sharing
     _sharing = threading.Lock()
