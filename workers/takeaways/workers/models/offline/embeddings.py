@@ -52,7 +52,7 @@ _PASSING: Final = (
     "I'm not sure what happened there.",
 )
 _NEAREST: Final = 3
-_CLEARLY: Final = 0.0
+_CLEARLY: Final = 0.005
 _SAME: Final = 0.965
 
 
