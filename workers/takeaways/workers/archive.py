@@ -268,4 +268,7 @@ def _put(archive: zipfile.ZipFile, name: str, text: str) -> None:
 
 def contents(counts: Mapping[str, int]) -> Iterable[str]:
     """The counts in words, for people."""
-    return (f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
+    for name, number in counts.items():
+        words = name.replace("_", " ")
+        if number:
+            yield f"{number} {words.removesuffix('s') if number == 1 else words}"

@@ -125,6 +125,10 @@ def diff(
     out = console()
     for line in lines:
         out.print(plain(line), style=_colour(line))
+    if not lines:
+        out.print(
+            f"Revisions {before.number} and {after.number} say the same; `history` tells what was done."
+        )
 
 
 @command(group)
