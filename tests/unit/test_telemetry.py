@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from takeaways.schemas.errors import Misconfigured
 from takeaways.workers import telemetry
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.outcomes import Outcome, level_of
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,17 @@ def test_our_own_errors_are_told_in_full() -> None:
         telemetry.describe(Misconfigured("the folder is missing")) == "Misconfigured: the folder is missing"
     )
     assert telemetry.describe(OSError(28, "No space left on device")) == "OSError: No space left on device"
+
+
+def test_the_level_says_who_should_look() -> None:
+    """What goes on by itself wakes nobody; what a person has to put right does not hide among the good endings."""
+    levels = {outcome: level_of(outcome, set_aside=False) for outcome in Outcome}
+
+    assert [outcome for outcome, level in levels.items() if level == logging.ERROR] == [Outcome.FAILED]
+    assert levels[Outcome.PARKED] == logging.WARNING
+    assert {levels[outcome] for outcome in Outcome if outcome.is_success} == {logging.INFO}
+    assert levels[Outcome.OVERLOADED] == levels[Outcome.INTERRUPTED] == logging.INFO
+    assert level_of(Outcome.REMEMBERED, set_aside=True) == logging.WARNING
 
 
 def test_long_values_are_cut() -> None:

@@ -56,7 +56,7 @@ from takeaways.workers.models.limiter import Limiter
 from takeaways.workers.models.prices import Price, cost_microdollars
 from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.models.shelf import Chosen, Models
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.outcomes import Outcome, level_of
 from takeaways.workers.schedule.decide import Decision, Hold
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.spending import day_of
@@ -530,7 +530,16 @@ def _try_to_end(job: Job, work: Work, ending: Ending) -> JobResult:
     except FencedOff:
         return _fenced_off(job)
     fault_point("after_release")
-    log.info("ended", outcome=ending.outcome, messages_read=job.tally.messages_read, detail=ending.detail)
+    tally = job.tally
+    log.log(
+        level_of(ending.outcome, set_aside=tally.set_aside is not None),
+        "ended",
+        outcome=ending.outcome,
+        reason=job.lease.work.reason,
+        messages_read=tally.messages_read,
+        tokens=tally.input_tokens + tally.output_tokens,
+        detail=ending.detail,
+    )
     if decision.next is not None and decision.reason is not None:
         job.services.hints.hint(decision.next, job.lease.agent_id, decision.reason)
     return _result(job, ending.outcome, ending.detail, ending.wait_seconds)

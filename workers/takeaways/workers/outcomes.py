@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from enum import StrEnum
 
 
@@ -55,6 +56,27 @@ class Outcome(StrEnum):
             Outcome.FENCED_OFF,
         )
 
+
+def level_of(outcome: Outcome, *, set_aside: bool) -> int:
+    """How loud the log says it: errors are for now, warnings for when they repeat, the rest for who asks."""
+    if outcome is Outcome.FAILED:
+        return logging.ERROR
+    if set_aside or outcome in _LOUDER:
+        return logging.WARNING
+    return logging.INFO
+
+
+_LOUDER = frozenset(
+    {
+        Outcome.PARKED,
+        Outcome.FENCED_OFF,
+        Outcome.REFUSED,
+        Outcome.TOO_LONG,
+        Outcome.UNREADABLE_ANSWER,
+        Outcome.REFUSED_EDITS,
+        Outcome.QUARANTINED,
+    }
+)
 
 _MEANINGS = {
     Outcome.REMEMBERED: "something new was stored: candidates, or a revision of the memory",
