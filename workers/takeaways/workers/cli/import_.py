@@ -222,6 +222,7 @@ def _learn(done: Imported, settings: Settings, progress: Progress, began_ms: int
     from sqlalchemy import select
 
     from takeaways.schemas.tables import agents
+    from takeaways.workers.cli.work import PATIENCE_SECONDS
     from takeaways.workers.flush import flush
 
     task = progress.add_task("learning", total=max(done.messages, 1), counts="")
@@ -239,7 +240,7 @@ def _learn(done: Imported, settings: Settings, progress: Progress, began_ms: int
     follower = threading.Thread(target=follow, name="progress", daemon=True)
     follower.start()
     try:
-        done.flushed = flush(services, [done.agent])[0]
+        done.flushed = flush(services, [done.agent], patience_seconds=PATIENCE_SECONDS)[0]
         done.learned = _learned(services.database, done.agent, began_ms)
     finally:
         finished.set()
