@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -307,6 +308,16 @@ def test_typed_text_is_otherwise_left_alone() -> None:
     text = "if a < b:\n    print('<b>bold</b>')\n<script>  &lt;x&gt; ![y](z)"
 
     assert as_typed(text) == text
+
+
+def test_a_page_full_of_tags_is_shown_as_typed_at_once() -> None:
+    """People paste whole pages and programs; a chat does not wait for them."""
+    page = '<div class="x"><span>a</span> <strong>b</strong> </section>\n' * 20_000
+    begun = time.process_time()
+
+    assert as_typed(page) == page
+
+    assert time.process_time() - begun < 3
 
 
 def test_a_forged_note_is_known_by_its_bytes(database: Database) -> None:

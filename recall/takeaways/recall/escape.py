@@ -25,6 +25,18 @@ _LONGEST_TAG: Final = 1_000
 _DASH = re.compile("[-\u2010-\u2015\u2212_]")
 _BARE_NAMES: Final = tuple(name.replace("-", "") for name in (WRAPPER, "standing-notes"))
 
+
+def _beginning(name: str) -> str:
+    """A pattern for how `name` can begin. Where an entity or another script comes, a closer look has to tell."""
+    rest = ""
+    for letter in reversed(name[:6]):
+        rest = rf"[\s\x00-\x1f\x7f/\\_-]*(?:[&\x80-\U0010ffff]|[{letter}{letter.upper()}]{rest})"
+    return rest
+
+
+# Code is full of tags, and a closer look at each would take long.
+_MAY_NAME_IT = re.compile("|".join(map(_beginning, _BARE_NAMES)))
+
 _STARTS_A_BLOCK = re.compile(
     r"""
       \#{1,6}(?:\s|$)                 # heading
@@ -52,9 +64,10 @@ def untagged(text: str) -> str:
     """`text` with nothing changed but tags that a lenient reader takes for those of our notes."""
 
     def shown_opening(opening: re.Match[str]) -> str:
-        return (
-            "‹" if _names_the_wrapper(text[opening.end() : opening.end() + _LONGEST_TAG]) else opening.group()
-        )
+        if not _MAY_NAME_IT.match(text, opening.end()):
+            return opening.group()
+        rest = text[opening.end() : opening.end() + _LONGEST_TAG]
+        return "‹" if _names_the_wrapper(rest) else opening.group()
 
     return _OPENING.sub(shown_opening, text)
 
