@@ -269,7 +269,10 @@ def recovered(recoveries: Iterable[Recovery]) -> Iterator[Broken]:
 
 
 def reaction_seconds(history: History, policy: Policy) -> list[float]:
-    """For every extraction that runs made due: from the run that did to the claim."""
+    """For every extraction that runs made due: from the run that did to the claim.
+
+    Those across which the clock was made to jump, by hours, say nothing and are left out.
+    """
     found = []
     for agent_id in history.agent_ids:
         counted = {row["run_id"] for row in history.of("runs", agent_id) if row["counted"]}
@@ -289,4 +292,4 @@ def reaction_seconds(history: History, policy: Policy) -> list[float]:
             if due < len(taken_in):
                 found.append(max(started_ms - taken_in[due], 0) / 1000)
             served = bisect_right(taken_in, started_ms)
-    return found
+    return [seconds for seconds in found if seconds < 3_600]

@@ -32,7 +32,7 @@ from tests.faults.stage import POLICY, Stage
 from tests.faults.story import probe, story
 from tests.pipeline import Services
 
-GIVE_UP_SECONDS: Final = 60.0
+GIVE_UP_SECONDS: Final = 120.0
 QUIET_SECONDS: Final = 90.0
 TIMER_BOUND_SECONDS: Final = 15.0
 BATCH: Final = 500
@@ -104,8 +104,8 @@ def play(
             chosen = schedule(plan.seed, database=plan.database, faults=plan.faults)
             for number, fault in enumerate(chosen if faults is None else faults):
                 fault.strike(stage, rng)
-                seconds = _recover(stage, f"probe-{number}", time.monotonic())
                 bound_seconds = fault.bound_seconds * max(1.0, start_seconds / START_SECONDS)
+                seconds = _recover(stage, f"probe-{number}", time.monotonic(), 2 * bound_seconds)
                 result.recoveries.append(Recovery(fault.name, seconds, bound_seconds))
                 say(
                     f"{number + 1:3} {fault.name}: {'not recovered' if seconds is None else f'{seconds:.1f} s'}"
@@ -177,11 +177,11 @@ def without_faults(events: list[Event], folder: Path) -> History:
         return read_history(database)
 
 
-def _recover(stage: Stage, name: str, over: float) -> float | None:
+def _recover(stage: Stage, name: str, over: float, give_up_seconds: float = GIVE_UP_SECONDS) -> float | None:
     """Seconds from `over` until both pools have taken in and done what was published since."""
     events = probe(name, datetime.now(UTC), runs=stage.policy.runs_per_extraction)
     stage.publish(events)
-    if not _until(lambda: _is_served(stage, name), GIVE_UP_SECONDS):
+    if not _until(lambda: _is_served(stage, name), give_up_seconds):
         return None
     return time.monotonic() - over
 

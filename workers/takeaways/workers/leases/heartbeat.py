@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 from sqlalchemy import select, tuple_, update
@@ -17,6 +18,16 @@ from takeaways.schemas.tables import agents
 from takeaways.workers.leases.lease import Lease
 
 log = structlog.get_logger(__name__)
+
+LEAST_SILENCE_SECONDS: Final = 20.0
+
+
+def silence_seconds(lease_seconds: float) -> float:
+    """How long a heartbeat may make no progress: two lease times, but longer than a busy disk takes to write.
+
+    A worker that ends because its machine is slow costs it the start of another, which makes it slower.
+    """
+    return max(2 * lease_seconds, LEAST_SILENCE_SECONDS)
 
 
 @dataclass(slots=True)
@@ -62,9 +73,10 @@ class Heartbeat:
 
     @property
     def stalled(self) -> bool:
-        """Whether leases are held and none was renewed for two lease times."""
+        """Whether leases are held and nothing was renewed for far too long."""
+        most_seconds = silence_seconds(self._lease_ms / 1000)
         with self._lock:
-            return bool(self._watched) and time.monotonic() - self._last_beat > self._every_seconds * 6
+            return bool(self._watched) and time.monotonic() - self._last_beat > most_seconds
 
     def abort_all(self) -> None:
         """Set the abort flag of every running job: the grace period is over."""
