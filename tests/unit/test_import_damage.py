@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from takeaways.schemas.errors import BadInput
 from takeaways.schemas.events import decode, encode
 from takeaways.workers.importing import ImportedRoom, Problem, conversation_files, events_of, read
+from tests.cases import case
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 SAMPLES = Path(__file__).parents[1] / "payloads" / "imports"
@@ -300,3 +301,14 @@ def test_no_json_at_all_makes_the_reader_fail(
         assert len(set(ids)) == len(ids)
         for event in events_of(room, "scout", published_at=NOW):
             assert decode(encode(event)).data == event.data
+
+
+def test_the_damaged_lines_of_the_case_cost_only_themselves(tmp_path: Path) -> None:
+    """A killed writer glued records together; what stands after them is read, and the damage told (EX-12)."""
+    path = write(tmp_path, "log.jsonl", "\n".join(case("EX-12")["room_wire"]) + "\n")
+
+    (room,), problems = imported(path)
+
+    said = [message.content for run in room.runs for message in run.messages]
+    assert said == ["one", "three", "four }{ inside text", "five", "six"]
+    assert {problem.line for problem in problems if problem.lost} >= {2, 3}
