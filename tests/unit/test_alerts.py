@@ -145,6 +145,7 @@ def promtool(*arguments: str) -> None:
 def test_the_rules_and_the_configuration_are_well_formed() -> None:
     """Prometheus starts with them."""
     promtool("check", "rules", str(RULES))
+    promtool("check", "config", "--syntax-only", str(RULES.with_name("prometheus.yml")))
 
 
 def test_each_alert_fires_in_its_trouble_and_none_without(tmp_path: Path) -> None:
