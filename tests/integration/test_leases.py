@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from takeaways.schemas.database import Database
+from takeaways.schemas.database import Database, lease_clock
 from takeaways.schemas.errors import FencedOff
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, jobs, system
@@ -129,19 +129,22 @@ def test_a_claim_that_waited_for_the_row_gets_a_whole_lease(database: Database) 
         with database.write() as connection:
             connection.execute(select(agents).with_for_update()).all()
             locked.set()
-            time.sleep(0.6)
+            time.sleep(1.5)
         done.set()
 
     holder = threading.Thread(target=hold_the_row)
     holder.start()
     assert locked.wait(5)
     before_ms = time.time_ns() // 1_000_000
+    with database.read() as connection:
+        before_lease_ms = lease_clock(connection)[0]
     lease = taken(database, policy=Policy(lease_seconds=0.5))
     holder.join()
 
     assert done.is_set()
     assert lease.epoch == 1
     assert agent(database)["wake_at_ms"] >= before_ms + 1_000
+    assert agent(database)["lease_until_ms"] >= before_lease_ms + 1_000
 
 
 def test_the_heartbeat_keeps_a_lease_beyond_its_time(database: Database) -> None:
