@@ -94,7 +94,8 @@ def _model(kind: Kind, result: JobResult) -> None:
         TOKENS.labels(kind.value, model, "sent").inc(result.input_tokens)
         TOKENS.labels(kind.value, model, "received").inc(result.output_tokens)
         TOKENS.labels(kind.value, model, "cached").inc(result.cached_tokens)
-        COST.labels(kind.value, model).inc((result.cost_microdollars or 0) / 1_000_000)
+        if result.cost_microdollars is not None:
+            COST.labels(kind.value, model).inc(result.cost_microdollars / 1_000_000)
     if result.outcome in _OF_THE_MODEL:
         ERRORS.labels(kind.value, model, result.outcome.value).inc()
         if result.wait_seconds:
