@@ -227,3 +227,15 @@ def test_what_was_stored_before_its_kind_was_known_is_masked_on_read_and_found_b
     assert leaks["section_texts", "content"].kinds == {"GitHub token": 3}
     assert CORE not in repr(leaks)
     assert list(scan(database, agent_id="somebody-else")) == []
+
+
+def test_the_memory_as_json_is_masked_too(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program reads ends in a log as easily as what a person reads."""
+    section = memories.section("Keys", f"The key is {TOKEN}")
+    memories.remember(sqlite_database, "scout", memories.memory(section))
+    monkeypatch.setenv("TAKEAWAYS_DATABASE_URL", sqlite_database.engine.url.render_as_string())
+
+    shown = CliRunner().invoke(application, ["memory", "show", "scout", "--json"])
+
+    assert "The key is [masked: GitHub token]" in shown.output
+    assert CORE not in shown.output

@@ -38,6 +38,7 @@ def show(
     Examples: `takeaways memory show scout`, `takeaways memory show scout --at 2026-03-31`
     """
     from takeaways.recall import memory_md, summary_md
+    from takeaways.workers.secrets import mask_answer
 
     found = _load(agent, revision, at=at)
     if as_json:
@@ -46,7 +47,7 @@ def show(
                 "agent": agent,
                 "revision": found.number,
                 "made": iso(found.made_at_ms),
-                **found.memory.model_dump(mode="json"),
+                **mask_answer(found.memory).model_dump(mode="json"),
             }
         )
     else:
