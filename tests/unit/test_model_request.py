@@ -24,7 +24,6 @@ from takeaways.workers.models.anthropic.body import (
 )
 from takeaways.workers.models.anthropic.facts import Facts
 from takeaways.workers.models.anthropic.schema import output_schema
-from takeaways.workers.models.json_answers import read_answer
 from takeaways.workers.models.prompts import NAMES, prompt, prompts_version
 from takeaways.workers.models.tokens import estimate
 from takeaways.workers.testing.claude import Served
@@ -161,13 +160,6 @@ def test_the_prompts_name_every_kind_and_every_fate() -> None:
     """A kind that the schema has and the prompt does not explain is used at random."""
     assert [kind for kind in Lesson if f"`{kind}`" not in prompt("extraction")] == []
     assert [fate for fate in Fate if f"`{fate}`" not in prompt("consolidation")] == []
-
-
-def test_the_example_in_the_prompt_is_an_answer() -> None:
-    """A model copies the form of the example rather than that of the schema."""
-    answer = read_answer(prompt("extraction"), ExtractionAnswer)
-
-    assert answer.rooms[0].candidates[0].kind is Lesson.RULE
 
 
 def test_the_prompts_name_the_fields_of_the_answers() -> None:

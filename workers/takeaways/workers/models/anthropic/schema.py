@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel
 
-_SHORT: Final = 20
-"""A length limit up to here is that of a label, which the instructions explain."""
+_BALLAST = ("title", "default", "description", "discriminator", "minLength", "maxLength", "maxItems")
 
 
 @cache
 def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema of `answer`, leaned and then brought into the form that the API accepts.
 
-    The server enforces neither lengths nor ranges, so the answer is validated again when it comes.
+    The server enforces neither lengths nor ranges: the instructions say how long a text may be, and the answer
+    is validated again when it comes.
     """
     from anthropic import transform_schema
 
@@ -24,25 +24,23 @@ def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def _lean(schema: Any) -> Any:
-    """Without titles, defaults and descriptions. What tells variants apart (`const`) becomes required."""
+    """Without titles, defaults, descriptions and lengths. What may be null may as well be left out, and what
+    tells variants apart (`const`) becomes required.
+    """
     if isinstance(schema, list):
         return [_lean(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if {"type": "null"} in (variants := schema.get("anyOf", ())):
+        [schema] = [one for one in variants if one != {"type": "null"}]
     kept = {
         key: {name: _lean(one) for name, one in value.items()}
         if key in ("properties", "$defs")
         else _lean(value)
         for key, value in schema.items()
-        if not _is_ballast(key, value)
+        if key not in _BALLAST
     }
     constants = [name for name, one in kept.get("properties", {}).items() if "const" in one]
     if constants:
         kept["required"] = [*constants, *(name for name in kept.get("required", ()) if name not in constants)]
     return kept
-
-
-def _is_ballast(key: str, value: Any) -> bool:
-    if key in ("title", "default", "description", "discriminator", "minLength"):
-        return True
-    return key == "maxLength" and isinstance(value, int) and value <= _SHORT
