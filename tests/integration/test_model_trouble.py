@@ -23,7 +23,7 @@ from takeaways.schemas.errors import (
     TooLong,
 )
 from takeaways.schemas.queues import Kind
-from takeaways.schemas.tables import jobs, quarantines
+from takeaways.schemas.tables import jobs, messages, quarantines
 from takeaways.schemas.usage import Usage
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.extraction.render import render
@@ -271,6 +271,20 @@ def test_each_retry_of_a_step_that_is_too_long_is_smaller_and_then_it_is_set_asi
         assert "too_long" in aside["reason"]
         five_runs(system, room="short")
         assert extract(system).outcome is Outcome.REMEMBERED
+
+
+def test_a_short_message_that_no_model_takes_is_set_aside_and_not_cut_to_nothing(
+    sqlite_database: Database, redis_url: str
+) -> None:
+    """A message of which nothing is left would count as read, and what it said would be lost without a word."""
+    model = ScriptedModel(extractions=[too_long("too long", None)] * 9)
+    with at_work(sqlite_database, redis_url, model) as system:
+        five_runs(system, text="Quotes over a limit need sign-off by Dana.")
+
+        assert extract(system).outcome is Outcome.TOO_LONG
+
+        assert [aside["items"] for aside in system.rows(quarantines)] == [5]
+        assert not any(row["read_by"] for row in system.rows(messages))
 
 
 def test_a_window_that_is_smaller_than_believed_is_learned_from_the_refusal(

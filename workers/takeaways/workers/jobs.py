@@ -252,7 +252,8 @@ class Job:
             return False
         self.halvings += 1
         self._too_long, self._refused_tokens = error, self._asked_tokens
-        self._most_tokens = self._asked_tokens // 2
+        # Below that a short message would be cut to nothing, and count as read.
+        self._most_tokens = max(self._asked_tokens // 2, LEAST_ROOM_TOKENS)
         limit = error.limit_tokens if isinstance(error, TooLong) else None
         if limit is not None and limit < step_tokens(self.window):
             self._window = limit
