@@ -5,39 +5,17 @@ Nothing here does I/O. Instants are milliseconds since 1970 UTC.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from takeaways.schemas.ids import Id, derived, digest
+from takeaways.schemas.lessons import Lesson as Lesson
 
 MAX_TEXT: Final = 2_000
 MAX_TITLE: Final = 120
 MAX_GIST: Final = 300
 MAX_QUOTE: Final = 500
-
-
-class Lesson(StrEnum):
-    """What kind of lasting thing was learned."""
-
-    RULE = "rule"
-    CORRECTION = "correction"
-    PREFERENCE = "preference"
-    DECISION = "decision"
-    PROCEDURE = "procedure"
-    FAILURE = "failure"
-    FACT = "fact"
-
-    @property
-    def needs_a_person(self) -> bool:
-        """Whether only a person's own words can support it."""
-        return self in (Lesson.RULE, Lesson.CORRECTION, Lesson.PREFERENCE)
-
-    @property
-    def must_obey(self) -> bool:
-        """Whether it stands before everything else in the summary."""
-        return self in (Lesson.RULE, Lesson.CORRECTION)
 
 
 class Frozen(BaseModel):

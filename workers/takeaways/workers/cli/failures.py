@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 
 from takeaways.schemas.errors import Misconfigured, TakeawaysError, Transient
-from takeaways.schemas.secrets import mask
 from takeaways.workers.exits import Exit
 
 
 def explain(error: Exception) -> tuple[Exit, str] | None:
     """The code and the line for an error that is to be expected; None for one that deserves its traceback."""
     if isinstance(error, TakeawaysError):
+        from takeaways.schemas.secrets import mask
+
         return code_of(error), mask(str(error))
     if isinstance(error, OSError) and error.filename is not None:
         return Exit.FAILED, f"{os.fspath(error.filename)!s}: {error.strerror}"

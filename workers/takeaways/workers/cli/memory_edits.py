@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from takeaways.schemas.memories import Lesson
+from takeaways.schemas.lessons import Lesson
 from takeaways.workers.cli.context import open_for_reading, read_settings
 from takeaways.workers.cli.help import command
 from takeaways.workers.cli.memory import Agent, group
