@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.events import encode
-from takeaways.schemas.queues import FIELD, RUNS_STREAM, Kind
+from takeaways.schemas.queues import FIELD, RUNS_STREAM
 from takeaways.schemas.tables import dead_letters, quarantines
 from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
@@ -69,19 +69,30 @@ def test_a_batch_that_kills_its_workers_is_quarantined_and_the_others_go_on(tmp_
         concurrency=2,
     ) as stage:
         stage.publish([published.run(f"r{n}", DEADLY, agent="doomed", minutes=n) for n in range(5)])
-        stage.publish([published.run(f"r{n}", "Fine.", agent="others", minutes=n) for n in range(5)])
-        stage.start_pool(Kind.EXTRACTION)
+        stage.publish(
+            [published.run(f"o{n}", f"Tea is served at {n}.", agent="others", minutes=n) for n in range(5)]
+        )
+        stage.start_pools()
 
         wait_until(lambda: is_quarantined(stage.database), timeout_seconds=150)
-        stage.publish([published.run(f"n{n}", "Later.", agent="doomed", minutes=9 + n) for n in range(5)])
+        stage.publish(
+            [
+                published.run(f"n{n}", f"Lunch is served at {n}.", agent="doomed", minutes=9 + n)
+                for n in range(5)
+            ]
+        )
         wait_until(lambda: lessons(stage.database, "doomed") == 5, timeout_seconds=60)
+        wait_until(lambda: lessons(stage.database, "others") == 5, timeout_seconds=60)
         history = read_history(stage.database)
 
     [gap] = history.rows["quarantines"]
     assert gap["items"] == 5
-    died = [row for row in history.of("jobs", "doomed") if row["outcome"] is None]
-    assert len(died) == 5
-    assert Outcome.QUARANTINED in {row["outcome"] for row in history.of("jobs", "doomed")}
+    mine = history.of("jobs", "doomed")
+    [quarantined] = [row for row in mine if row["outcome"] == Outcome.QUARANTINED]
+    before = [
+        row["outcome"] for row in mine if row["epoch"] < quarantined["epoch"] and row["kind"] == "extraction"
+    ]
+    assert before == [None] * 5
     assert len(history.of("candidates", "others")) == 5
 
 
