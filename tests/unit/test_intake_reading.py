@@ -31,6 +31,7 @@ from takeaways.workers.intake.refusals import Meaning, meaning_of, named
 from takeaways.workers.intake.taken import Hint, Taken
 from takeaways.workers.intake.wake import Wake, wake_after
 from takeaways.workers.schedule.decide import Decision, Outlook, Reason
+from takeaways.workers.schedule.due import Due
 from takeaways.workers.schedule.policy import Policy
 from tests.published import at, recorded, run
 
@@ -71,7 +72,7 @@ def test_a_misshapen_entry_keeps_all_its_fields() -> None:
     entry = read_entry(RUNS_STREAM, "1-0", {b"id": b"7", b"type": b"\xff"})
 
     assert entry.reason is DeadLetterReason.NOT_AN_EVENT
-    assert json.loads(entry.raw) == {"fields": [["id", "7"], ["type", "\u00ff"]]}
+    assert json.loads(entry.raw) == {"fields of the entry": [["id", "7"], ["type", "\u00ff"]]}
 
 
 def test_messages_without_an_id_are_named_for_their_place_in_the_run() -> None:
@@ -126,7 +127,16 @@ def test_an_event_enters_by_its_generation_or_else_by_its_date(
 # The agent's timer
 
 
-ROW = {"agent_id": "ada", "wake_at_ms": 500, "hints": 2, "left_for": "extraction", "left_until_ms": 900}
+ROW = {
+    "agent_id": "ada",
+    "wake_at_ms": 500,
+    "hints": 2,
+    "left_for": "extraction",
+    "left_until_ms": 900,
+    "due_since_ms": 400,
+    "due_kind": "extraction",
+}
+DUE_SINCE_BEFORE = Due(400, "extraction", "runs")
 POLICY = Policy()
 
 
@@ -143,13 +153,21 @@ def decision(next_: Kind | None = None, wake_at_ms: int | None = None) -> Decisi
         (
             decision(),
             decision(Kind.EXTRACTION),
-            Wake(1_000 + POLICY.hint_wait_ms(1), 1, Hint(Kind.EXTRACTION, "ada", "runs")),
+            Wake(
+                1_000 + POLICY.hint_wait_ms(1), 1, Hint(Kind.EXTRACTION, "ada", "runs"), due=DUE_SINCE_BEFORE
+            ),
         ),
-        (decision(Kind.EXTRACTION), decision(Kind.EXTRACTION), Wake(500, 2, None, "extraction", 900)),
+        (
+            decision(Kind.EXTRACTION),
+            decision(Kind.EXTRACTION),
+            Wake(500, 2, None, "extraction", 900, DUE_SINCE_BEFORE),
+        ),
         (
             decision(Kind.CONSOLIDATION),
             decision(Kind.EXTRACTION),
-            Wake(1_000 + POLICY.hint_wait_ms(1), 1, Hint(Kind.EXTRACTION, "ada", "runs")),
+            Wake(
+                1_000 + POLICY.hint_wait_ms(1), 1, Hint(Kind.EXTRACTION, "ada", "runs"), due=DUE_SINCE_BEFORE
+            ),
         ),
     ],
 )

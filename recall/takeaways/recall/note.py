@@ -32,7 +32,7 @@ from takeaways.schemas.tables import agents, note_texts, notes, rooms
 
 TIMEOUT_SECONDS: Final = 2.0
 _MAX_COMPACTION: Final = 2**53 - 1
-_ROUNDS: Final = 8
+_ROUNDS: Final = 20
 _log = logging.getLogger(__name__)
 
 

@@ -29,6 +29,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     json.dump(value, sys.stdout, ensure_ascii=False, indent=2, default=str)
     sys.stdout.write("\n")
+    sys.stdout.flush()  # whoever reads the pipe of a command that stays would else see it when it ends
 
 
 def print_text(text: str) -> None:

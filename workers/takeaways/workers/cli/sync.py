@@ -50,7 +50,7 @@ def sync(
         print_json([_as_json(synced) for synced in results])
     else:
         for synced in results:
-            console().print(plain(_line(synced)))
+            console().print(plain(_line(synced)), soft_wrap=True)
         if not results:
             typer.echo(
                 "takeaways: no workspace is registered here; `takeaways workspace add AGENT FOLDER` does it",
@@ -75,7 +75,7 @@ def add(
         added = workspaces.register(agent, folder)
         for synced in workspaces.sync([agent]):
             if synced.path == added.path:
-                console().print(plain(_line(synced)))
+                console().print(plain(_line(synced)), soft_wrap=True)
 
 
 @command(group)
