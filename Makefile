@@ -3,8 +3,8 @@
 .PHONY: tokens outage help demo up test check format install install-run migration-check quality readme-figures fairness schemas settings lock clean
 
 BIN := .venv/bin
-# Two workers suit the servers that the tests start; `make test WORKERS=0` runs them in one process.
-WORKERS ?= 2
+# They wait more than they compute, so three do on two cores; `make test WORKERS=0` runs them in one process.
+WORKERS ?= 3
 # What `make faults` was asked for, where it was: the words that a failing storm prints.
 FAULTS_ASKED = $(if $(SEED),--seed $(SEED)) $(if $(DATABASE),--database $(DATABASE)) $(if $(REDIS),--redis $(REDIS)) \
 	$(if $(FAULTS),--faults $(FAULTS)) $(if $(EVENTS),--events $(EVENTS))

@@ -15,11 +15,13 @@ _BEGUN: Final = regex.compile(r"\\(?:u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|x[0-9a-
 _FIRST_HALF: Final = regex.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _SECOND_HALF: Final = regex.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _LONGEST_ESCAPE: Final = 10
+_FENCE: Final = regex.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)$", regex.MULTILINE)
 
 
 def shorten(text: str, tokens: int) -> str:
-    """Return the longest beginning of `text` of at most `tokens`, cut between characters and not in an
-    escape.
+    """Return the longest beginning of `text` of at most `tokens`, cut between characters, not in an escape and
+    not in a code fence: the cut is before a fence that has just begun, and one that has gone on for longer is
+    closed.
     """
     if tokens <= 0:
         return ""
@@ -27,8 +29,34 @@ def shorten(text: str, tokens: int) -> str:
     head = text[: 2 * tokens + 1]
     if len(head) == len(text) and estimate(text) <= tokens:
         return text
+    kept = _beginning(text, head, tokens)
+    fence = _open_fence(kept)
+    if fence is None:
+        return kept
+    start, mark = fence
+    if 2 * start >= len(kept):
+        return kept[:start].rstrip("\n")
+    closing = f"\n{mark}"
+    return (
+        _beginning(text, head, tokens - estimate(closing)) + closing if len(kept) > 8 * len(closing) else kept
+    )
+
+
+def _beginning(text: str, head: str, tokens: int) -> str:
     length = bisect_right(range(1, len(head) + 1), tokens, key=lambda size: estimate(head[:size]))
     return cut(text, length)
+
+
+def _open_fence(text: str) -> tuple[int, str] | None:
+    """Where the code fence begins that `text` does not close, and its mark; None where none is open."""
+    opened: tuple[int, str] | None = None
+    for line in _FENCE.finditer(text):
+        mark, rest = line["mark"], line["rest"]
+        if opened is None:
+            opened = line.start(), mark
+        elif mark[0] == opened[1][0] and len(mark) >= len(opened[1]) and not rest.strip():
+            opened = None
+    return opened
 
 
 def cut(text: str, length: int) -> str:
