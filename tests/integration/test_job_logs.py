@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -17,17 +18,27 @@ from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import pipeline
 
 
+def forget_loggers() -> None:
+    """A logger keeps the configuration of its first line: here that may be another test's."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("takeaways."):
+            kept = getattr(getattr(module, "log", None), "__dict__", {})
+            kept.pop("bind", None)
+
+
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     root, ours = logging.getLogger(), logging.getLogger("takeaways")
     before = (list(root.handlers), root.level, ours.level)
     stream = io.StringIO()
+    forget_loggers()
     telemetry.configure("json", "DEBUG", stream=stream, pool="extraction", process="worker")
     yield stream
     root.handlers[:], root.level = before[0], before[1]
     ours.setLevel(before[2])
     logging.captureWarnings(False)
     structlog.reset_defaults()
+    forget_loggers()
 
 
 def test_every_line_of_a_job_names_its_agent_and_itself(
