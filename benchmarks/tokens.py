@@ -161,8 +161,8 @@ def missed_targets(bill: Bill) -> list[str]:
         missed.append(
             f"extraction sent {bill.transcript_ratio:.2f} x the transcript, at most {MOST_TRANSCRIPT:.2f}"
         )
-    if bill.ratio > MOST_IN_ALL:
-        missed.append(f"{bill.ratio:.2f} x was sent beside the instructions, at most {MOST_IN_ALL:.1f}")
+    if bill.ratio_in_all > MOST_IN_ALL:
+        missed.append(f"{bill.ratio_in_all:.2f} x was sent in all, at most {MOST_IN_ALL:.1f}")
     if bill.extraction.calls > 1 and not bill.extraction.cached:
         missed.append("the instructions of extraction were never read from the cache")
     return missed
