@@ -19,12 +19,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, inspect, text
 
 from takeaways.schemas.database import Database
-from takeaways.schemas.migrations import FOLDER, migrate, newest, version_of
+from takeaways.schemas.migrations import FOLDER, migrate
 from takeaways.schemas.tables import metadata
+from takeaways.schemas.versions import NEWEST, version_of
 
-REVISIONS = [
-    script.revision for script in reversed(list(ScriptDirectory(str(FOLDER)).walk_revisions("base", "heads")))
-]
+SCRIPTS = ScriptDirectory(str(FOLDER))
+REVISIONS = [script.revision for script in reversed(list(SCRIPTS.walk_revisions("base", "heads")))]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -108,14 +108,14 @@ def test_migrations_make_the_tables_that_the_code_names(blank: Database) -> None
 
 def test_the_newest_version_is_recorded_and_migrating_again_changes_nothing(blank: Database) -> None:
     """Every process migrates at its start; all but the first find the work done."""
-    assert migrate(blank) == newest()
+    assert migrate(blank) == NEWEST
     with blank.read() as connection:
         before = shape(connection)
 
-    assert migrate(blank) == newest()
+    assert migrate(blank) == NEWEST
 
     with blank.read() as connection:
-        assert version_of(connection) == newest()
+        assert version_of(connection) == NEWEST
         assert shape(connection) == before
 
 
@@ -170,6 +170,6 @@ def test_processes_that_start_together_migrate_once(blank: Database) -> None:
     ended = [process.communicate(timeout=60) for process in started]
 
     assert [process.returncode for process in started] == [0] * 3, ended
-    assert {out.strip() for out, _ in ended} == {newest()}
+    assert {out.strip() for out, _ in ended} == {NEWEST}
     with blank.read() as connection:
         assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from takeaways.schemas.versions import NEWEST
 from takeaways.workers.doctor import judge
 from takeaways.workers.doctor.finding import Finding, Health, exit_code
 from takeaways.workers.exits import Exit
@@ -67,9 +68,11 @@ def test_a_server_for_events_must_keep_them(
     [
         (judge.clock("redis", 0.4), Health.GOOD),
         (judge.clock("redis", -90.0), Health.WARNING),
-        (judge.migrations("0001", "0001"), Health.GOOD),
-        (judge.migrations(None, "0001"), Health.MISCONFIGURED),
-        (judge.migrations("0001", "0002"), Health.MISCONFIGURED),
+        (judge.migrations(NEWEST), Health.GOOD),
+        (judge.migrations(f"9999_from_{NEWEST}"), Health.GOOD),
+        (judge.migrations(None), Health.MISCONFIGURED),
+        (judge.migrations("0000"), Health.MISCONFIGURED),
+        (judge.migrations("9999"), Health.MISCONFIGURED),
         (judge.database_version("postgresql", (16, 2)), Health.GOOD),
         (judge.database_version("postgresql", (11, 5)), Health.BAD),
         (judge.database_version("sqlite", (3, 34, 1)), Health.BAD),

@@ -18,6 +18,7 @@ from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import Misconfigured, ModelParked, ModelUnavailable, TakeawaysError
 from takeaways.schemas.queues import STREAM_OF_POOL, Kind
 from takeaways.schemas.tables import system
+from takeaways.schemas.versions import version_of
 from takeaways.workers.bootstrap import connect, model_shelf
 from takeaways.workers.doctor import judge
 from takeaways.workers.doctor.finding import Finding, Health
@@ -112,12 +113,10 @@ def _database(settings: Settings, open_database: Callable[[Settings], Database])
 
 
 def _opened(database: Database) -> Iterator[Finding]:
-    from takeaways.schemas.migrations import newest, version_of
-
     with database.read() as connection:
         version = tuple(int(part) for part in connection.dialect.server_version_info or ())
         yield judge.database_version(database.engine.dialect.name, version)
-        found = judge.migrations(version_of(connection), newest())
+        found = judge.migrations(version_of(connection))
         yield found
         if found.health is not Health.GOOD:
             return

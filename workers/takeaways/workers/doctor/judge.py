@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from takeaways.schemas.versions import NEWEST, Fit, fit
 from takeaways.workers.doctor.finding import Finding, Health
 from takeaways.workers.metrics.standing import DatabaseStanding, StreamStanding
 
@@ -102,17 +103,25 @@ def database_version(name: str, version: tuple[int, ...]) -> Finding:
     return Finding("database", Health.GOOD, f"SQLite {shown}: one machine only")
 
 
-def migrations(at: str | None, newest: str) -> Finding:
-    if at == newest:
-        return Finding("database", Health.GOOD, f"its tables are of version {at}")
-    if at is None:
-        return Finding("database", Health.MISCONFIGURED, "it has no tables", "run `takeaways migrate`")
-    return Finding(
-        "database",
-        Health.MISCONFIGURED,
-        f"its tables are of version {at}, and this program's of {newest}",
-        "run `takeaways migrate`, or a program as new as the tables",
-    )
+def migrations(at: str | None) -> Finding:
+    """Whether this program works with tables of a version."""
+    match fit(at):
+        case Fit.SAME:
+            return Finding("database", Health.GOOD, f"its tables are of version {at}")
+        case Fit.NEWER:
+            return Finding(
+                "database", Health.GOOD, f"its tables are of version {at}, newer than this program"
+            )
+        case Fit.EMPTY:
+            return Finding("database", Health.MISCONFIGURED, "it has no tables", "run `takeaways migrate`")
+        case Fit.OLD | Fit.TOO_NEW as misfit:
+            advice = "run `takeaways migrate`" if misfit is Fit.OLD else "install a newer program"
+            return Finding(
+                "database",
+                Health.MISCONFIGURED,
+                f"its tables are of version {at}, and this program's of {NEWEST}",
+                advice,
+            )
 
 
 def pools(workers: Mapping[str, int], streams: Mapping[str, StreamStanding | None]) -> list[Finding]:
