@@ -19,10 +19,14 @@ compile() {
     shift
     "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-emit-find-links --no-annotate --no-header $upgrade \
-        --output-file "$output" "$@" pyproject.toml requirements/build.in
+        --output-file "$output" "$@"
     echo "$output: $(grep -c '==' "$output") pinned versions"
 }
 
-compile requirements/dev.txt --extra workers --extra recall --extra local --extra monitor --extra dev
+compile requirements/dev.txt --extra workers --extra recall --extra local --extra monitor --extra dev \
+    pyproject.toml requirements/build.in
 # The same versions as in dev.txt, so that what is tested is what runs.
-compile requirements/run.txt --extra workers --extra recall --constraints requirements/dev.txt
+tested="--constraints requirements/dev.txt"
+compile requirements/run.txt --extra workers --extra recall $tested pyproject.toml requirements/build.in
+compile requirements/image.txt --extra workers --extra recall --extra monitor $tested pyproject.toml
+compile requirements/build.txt $tested requirements/build.in
