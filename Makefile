@@ -57,7 +57,7 @@ schemas: install ## Write the JSON Schemas of the wire from the models
 	@$(BIN)/python -m takeaways.schemas.wire
 
 settings: install ## Write docs/settings.md from the settings in the code
-	@$(BIN)/python -m takeaways.workers.settings_page docs/settings.md
+	@$(BIN)/python -m takeaways.workers.settings.page docs/settings.md
 
 migration-check: install ## Do the migrations make the tables that the code names? (both databases)
 	@$(BIN)/pytest -q tests/integration/test_migrations.py

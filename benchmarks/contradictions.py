@@ -17,9 +17,9 @@ from takeaways.recall.store import load_memory
 from takeaways.schemas.database import Database
 from takeaways.schemas.events import Event, Message, RoomRef, RunCompleted
 from takeaways.schemas.migrations import migrate
-from takeaways.workers.flush import flush
 from takeaways.workers.intake.entries import Entry
 from takeaways.workers.intake.transaction import take_in
+from takeaways.workers.jobs.flush import flush
 from takeaways.workers.models.answers import ConsolidationAnswer, ExtractionAnswer
 from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest
 from takeaways.workers.models.seam import Answered, Call

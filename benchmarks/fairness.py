@@ -28,7 +28,7 @@ from takeaways.producers import Composer, Event, Producer
 from takeaways.schemas.database import Database
 from takeaways.schemas.tables import agents, inbox, jobs
 from takeaways.workers.bootstrap import open_database
-from takeaways.workers.local import LocalServer
+from takeaways.workers.local.server import LocalServer
 from takeaways.workers.models import Answered, Call, ExtractionAnswer, ExtractionRequest
 from takeaways.workers.settings import Settings
 from takeaways.workers.testing import ScriptedModel

@@ -23,16 +23,16 @@ from takeaways.schemas.memories import Candidate, Line, Memory
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.queues import FIELD, RUNS_STREAM, Kind
 from takeaways.schemas.tables import candidates
-from takeaways.workers.flush import flush
 from takeaways.workers.importing import Problem, events_of, read
 from takeaways.workers.intake.entries import read_entry
 from takeaways.workers.intake.transaction import take_in
+from takeaways.workers.jobs.flush import flush
 from takeaways.workers.leases.heartbeat import Heartbeat
 from takeaways.workers.models.limiter import Unlimited
 from takeaways.workers.models.seam import MemoryModel
 from takeaways.workers.models.shelf import OneModel
-from takeaways.workers.plain import plain_line
 from takeaways.workers.schedule.policy import Policy
+from takeaways.workers.text.plain import plain_line
 
 AGENT: Final = "listener"
 

@@ -41,9 +41,9 @@ from takeaways.schemas.migrations import migrate
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import messages
 from takeaways.workers.consolidation.fit import fit
-from takeaways.workers.flush import flush
 from takeaways.workers.intake.entries import Entry
 from takeaways.workers.intake.transaction import take_in
+from takeaways.workers.jobs.flush import flush
 
 UNBOUNDED: Final = 10**9
 SIZES: Final = (2_000, 4_000, 8_000, UNBOUNDED)

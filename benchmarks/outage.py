@@ -35,7 +35,7 @@ from benchmarks.quality import ROOT
 from takeaways.producers import Producer
 from takeaways.schemas.database import Database
 from takeaways.schemas.tables import candidates, jobs, messages, quarantines
-from takeaways.workers.local import LocalServer
+from takeaways.workers.local.server import LocalServer
 from takeaways.workers.settings import Settings
 from takeaways.workers.testing import ScriptedModel
 from takeaways.workers.testing.claude import ClaudeServer, Request, Scripted, script

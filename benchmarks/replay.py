@@ -27,8 +27,8 @@ from takeaways.workers.models.answers import (
 )
 from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest, RoomPart, Source
 from takeaways.workers.models.seam import Answered, Call
-from takeaways.workers.plain import plain_line
 from takeaways.workers.testing import ScriptedModel
+from takeaways.workers.text.plain import plain_line
 
 TOLD_AGAIN: Final = "again:"
 _TOPIC: Final = "What they told"

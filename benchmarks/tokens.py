@@ -43,11 +43,11 @@ from takeaways.workers.consolidation.render import render as render_consolidatio
 from takeaways.workers.extraction import backlog
 from takeaways.workers.extraction.render import block, excerpts
 from takeaways.workers.extraction.render import render as render_extraction
-from takeaways.workers.flush import flush
 from takeaways.workers.importing import Problem, events_of, read
 from takeaways.workers.intake.entries import read_entry
 from takeaways.workers.intake.transaction import take_in
-from takeaways.workers.jobs import run_job
+from takeaways.workers.jobs.flush import flush
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.models.anthropic import AnthropicModel, Connection
 from takeaways.workers.models.offline import OfflineModel
 from takeaways.workers.models.requests import ConsolidationRequest, Excerpt, ExtractionRequest, Source

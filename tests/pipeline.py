@@ -16,11 +16,12 @@ from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.memories import Memory
 from takeaways.schemas.queues import STREAMS, Kind
 from takeaways.schemas.tables import agents, candidates, messages, system
-from takeaways.workers.flush import Flushed, flush
 from takeaways.workers.intake.reader import StreamReader, connect_reader
 from takeaways.workers.intake.taken import TakenIn
 from takeaways.workers.intake.transaction import take_in
-from takeaways.workers.jobs import JobResult, run_job
+from takeaways.workers.jobs.flush import Flushed, flush
+from takeaways.workers.jobs.result import JobResult
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.leases import Heartbeat
 from takeaways.workers.models import MemoryModel
 from takeaways.workers.models.limiter import Limiter, Unlimited

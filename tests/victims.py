@@ -22,7 +22,7 @@ _WORKER = textwrap.dedent(
     import json, sys
     from takeaways.schemas.database import Database
     from takeaways.schemas.queues import Kind
-    from takeaways.workers.jobs import run_job
+    from takeaways.workers.jobs.run import run_job
     from takeaways.workers.leases import Heartbeat
     from takeaways.workers.schedule.policy import Policy
     from takeaways.workers.testing import ScriptedModel

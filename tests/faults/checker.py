@@ -24,7 +24,7 @@ from takeaways.schemas.events import MessagesRecorded, RunCompleted
 from takeaways.schemas.memories import EMPTY, Memory
 from takeaways.schemas.queues import Kind
 from takeaways.workers.consolidation.account import Account, replay
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.schedule.decide import Reason
 from takeaways.workers.schedule.policy import Policy
 from tests.faults.history import History, Known, Row

@@ -18,8 +18,8 @@ from takeaways.schemas.events import Event
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
-from takeaways.workers.flush import flush
 from takeaways.workers.intake.transaction import take_in
+from takeaways.workers.jobs.flush import flush
 from takeaways.workers.leases import Heartbeat
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.testing import ScriptedModel

@@ -12,7 +12,7 @@ from takeaways.schemas.database import Database
 from takeaways.schemas.events import encode
 from takeaways.schemas.queues import FIELD, RUNS_STREAM
 from takeaways.schemas.tables import dead_letters, quarantines
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.testing import ScriptedModel
 from tests import published

@@ -15,10 +15,10 @@ from takeaways.schemas.database import Database
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.queues import STREAMS
 from takeaways.workers.faults import PLACES, VARIABLE, Place
-from takeaways.workers.hints import Hints
 from takeaways.workers.intake.reader import StreamReader, connect_reader
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.pools.hints import Hints
 from takeaways.workers.schedule.decide import Hold
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.testing import ScriptedModel

@@ -11,8 +11,8 @@ import pytest
 from takeaways.recall import Recall
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.models.offline import OfflineModel
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.decide import Reason
 from tests.pipeline import Pipeline, pipeline
 

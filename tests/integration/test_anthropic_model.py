@@ -32,11 +32,11 @@ from takeaways.schemas.errors import (
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers.bootstrap import model_shelf
-from takeaways.workers.jobs import run_job
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.models import Call
 from takeaways.workers.models.anthropic import AnthropicModel, Connection, close_shared_connection
 from takeaways.workers.models.resolve import AgentModel
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
 from takeaways.workers.testing import ScriptedModel

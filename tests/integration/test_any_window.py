@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import quarantines
-from takeaways.workers.jobs import run_job
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.models.anthropic import AnthropicModel, Connection
 from takeaways.workers.models.requests import ExtractionRequest
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.testing import ScriptedModel
 from takeaways.workers.testing.claude import ClaudeServer
 from takeaways.workers.testing.claude.material import read_material

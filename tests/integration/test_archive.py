@@ -15,10 +15,10 @@ from takeaways.schemas.errors import BadInput
 from takeaways.schemas.events import AgentDeleted
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.tables import agents, messages, metadata
-from takeaways.workers import curating
-from takeaways.workers.archive import export_agent, import_agent
-from takeaways.workers.curating import By
 from takeaways.workers.intake.erase import erase
+from takeaways.workers.memories import curating
+from takeaways.workers.memories.archive import export_agent, import_agent
+from takeaways.workers.memories.curating import By
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_no_archive_leaves_nothing_behind(sqlite_database: Databa
 
 def test_every_table_of_an_agent_is_exported_or_left_out_on_purpose() -> None:
     """A new table would be missing from archives, and nobody would notice until it is needed."""
-    from takeaways.workers.archive import _OWNED, _TABLES
+    from takeaways.workers.memories.archive import _OWNED, _TABLES
 
     left_out = {"agents", "kept_answers", "dead_letters", "erasures", "workspaces"}
     of_agents = {table.name for table in metadata.sorted_tables if "agent_id" in table.c}

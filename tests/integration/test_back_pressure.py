@@ -16,10 +16,10 @@ from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.events import encode
 from takeaways.schemas.queues import FIELD, RUNS_STREAM, Kind
 from takeaways.schemas.tables import agents, system
-from takeaways.workers.hints import Hints
 from takeaways.workers.intake.process import IntakeOptions, IntakeProcess
 from takeaways.workers.intake.reader import BATCH_ENTRIES, StreamReader, connect_reader
 from takeaways.workers.intake.streaming import StreamOptions
+from takeaways.workers.pools.hints import Hints
 from takeaways.workers.schedule.boot import current_boot
 from tests.published import POLICY, outcomes, run
 from tests.waiting import wait_until

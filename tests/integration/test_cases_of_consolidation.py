@@ -22,9 +22,9 @@ from takeaways.schemas.memories import Candidate, Evidence, Lesson, Line, Memory
 from takeaways.schemas.tables import candidates
 from takeaways.workers.consolidation.edits import Applied, apply
 from takeaways.workers.consolidation.offer import offer
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.models.answers import ConsolidationAnswer
 from takeaways.workers.models.requests import ConsolidationRequest
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.testing import ScriptedModel
 from tests.cases import case
 from tests.pipeline import pipeline

@@ -18,11 +18,12 @@ from takeaways.schemas.database import Database
 from takeaways.schemas.errors import ModelUnavailable
 from takeaways.schemas.queues import FIELD, GROUP, RUNS_STREAM, Kind
 from takeaways.schemas.tables import agents, dead_letters, inbox, jobs, messages, runs
-from takeaways.workers.broker import visibility_seconds
 from takeaways.workers.intake.taken import Taken
-from takeaways.workers.jobs import ask, run_job
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.leases import claim
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.pools.broker import visibility_seconds
+from takeaways.workers.schedule.asked import ask
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.sweep import sweep_once
 from takeaways.workers.settings import Settings

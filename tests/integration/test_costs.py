@@ -13,7 +13,7 @@ from sqlalchemy import insert
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.tables import agents, jobs, system
 from takeaways.workers.cli import main
-from takeaways.workers.costs import spent_lately
+from takeaways.workers.jobs.costs import spent_lately
 
 DAY_MS = 24 * 3_600_000
 

@@ -15,7 +15,7 @@ import pytest
 
 from takeaways.schemas.database import Database
 from takeaways.workers.bootstrap import connect
-from takeaways.workers.embedded import free_port
+from takeaways.workers.local.embedded import free_port
 from tests.waiting import wait_until
 
 CLI = (sys.executable, "-m", "takeaways.workers.cli")

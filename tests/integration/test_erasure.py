@@ -25,9 +25,10 @@ from takeaways.schemas.tables import (
     revisions,
     workspaces,
 )
-from takeaways.workers import curating, erasing
+from takeaways.workers.erasure import erasing
 from takeaways.workers.intake.erase import erase
 from takeaways.workers.intake.taken import Taken
+from takeaways.workers.memories import curating
 from takeaways.workers.models.answers import (
     Accounted,
     ConsolidationAnswer,

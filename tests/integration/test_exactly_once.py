@@ -17,8 +17,8 @@ from takeaways.schemas.memories import Candidate, Evidence, Lesson
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
 from takeaways.workers.extraction.backlog import add_candidates
-from takeaways.workers.jobs import run_job
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline

@@ -19,7 +19,7 @@ import pytest
 
 from takeaways.producers import Producer
 from takeaways.schemas.database import Database
-from takeaways.workers.embedded import free_port
+from takeaways.workers.local.embedded import free_port
 from tests import troubled
 from tests.browser import browser, seen
 from tests.waiting import wait_until

@@ -15,14 +15,14 @@ from takeaways.schemas.errors import BadInput
 from takeaways.schemas.memories import Lesson, Line
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import candidates, revisions
-from takeaways.workers import curating, history
 from takeaways.workers.consolidation import store
 from takeaways.workers.consolidation.account import Account, How
-from takeaways.workers.curating import By
-from takeaways.workers.jobs import run_job
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
+from takeaways.workers.memories import curating, history
+from takeaways.workers.memories.curating import By
 from takeaways.workers.models.answers import ConsolidationAnswer
 from takeaways.workers.models.requests import ConsolidationRequest
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
 

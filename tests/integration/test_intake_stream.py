@@ -16,12 +16,12 @@ from redis.exceptions import OutOfMemoryError
 from takeaways.schemas.database import Database
 from takeaways.schemas.events import Event, encode
 from takeaways.schemas.queues import COMPACTIONS_STREAM, FIELD, GROUP, RUNS_STREAM, Kind
-from takeaways.workers.hints import Hints
 from takeaways.workers.intake.active import active, lock_file
 from takeaways.workers.intake.process import STALLED, IntakeOptions, IntakeProcess
 from takeaways.workers.intake.reader import StreamReader, connect_reader, consumer_name, is_gone
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
 from takeaways.workers.intake.transaction import take_in
+from takeaways.workers.pools.hints import Hints
 from tests.published import (
     POLICY,
     agent_row,

@@ -61,7 +61,7 @@ def test_every_line_of_a_job_names_its_agent_and_itself(
         results = made.work()
 
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
-    of_jobs = [line for line in lines if line.get("logger") == "takeaways.workers.jobs"]
+    of_jobs = [line for line in lines if line.get("logger") == "takeaways.workers.jobs.run"]
     endings = {line["agent_id"]: line for line in of_jobs if line["event"] == "ended"}
 
     assert {line["job_id"] for line in of_jobs} == {result.job_id for result in results}

@@ -8,7 +8,8 @@ from sqlalchemy.exc import DBAPIError
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import jobs
-from takeaways.workers.jobs import ask, run_job
+from takeaways.workers.jobs.run import run_job
+from takeaways.workers.schedule.asked import ask
 from takeaways.workers.testing import ScriptedModel
 from tests import published
 from tests.pipeline import pipeline

@@ -11,10 +11,10 @@ from sqlalchemy import update
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, jobs, kept_answers
-from takeaways.workers.jobs import run_job
-from takeaways.workers.kept_answers import drop_old
+from takeaways.workers.jobs.kept_answers import drop_old
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.models import ExtractionAnswer
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
 

@@ -21,8 +21,8 @@ from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.queues import BROKER_PREFIX, RUNS_STREAM, Kind
 from takeaways.schemas.tables import agents, dead_letters, quarantines
 from takeaways.workers.bootstrap import connect
-from takeaways.workers.embedded import free_port
 from takeaways.workers.leases import claim
+from takeaways.workers.local.embedded import free_port
 from takeaways.workers.metrics.collector import Standing
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings

@@ -14,8 +14,9 @@ import pytest
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import candidates, jobs, rooms
-from takeaways.workers.jobs import JobResult, run_job
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.result import JobResult
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.testing import ScriptedModel
 from takeaways.workers.testing.claude import ClaudeServer, Request, Scripted, Served, dense_count, script
 from tests.cases import case

@@ -27,11 +27,12 @@ from takeaways.schemas.tables import jobs, messages, quarantines
 from takeaways.schemas.usage import Usage
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.extraction.render import render
-from takeaways.workers.flush import flush
-from takeaways.workers.jobs import JobResult, run_job
+from takeaways.workers.jobs.flush import flush
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.result import JobResult
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.models.limiter import Limits, SharedLimiter
 from takeaways.workers.models.requests import ExtractionRequest
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.decide import Hold
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState

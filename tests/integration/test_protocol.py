@@ -25,9 +25,7 @@ from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.events import encode
 from takeaways.schemas.queues import FIELD, RUNS_STREAM, Kind
 from takeaways.schemas.tables import agents, jobs, rooms
-from takeaways.workers import tasks
 from takeaways.workers.exits import Exit
-from takeaways.workers.hints import Hints
 from takeaways.workers.intake.reader import (
     SOCKET_TIMEOUT_SECONDS,
     StreamReader,
@@ -36,12 +34,15 @@ from takeaways.workers.intake.reader import (
 )
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
 from takeaways.workers.intake.transaction import LOCK_TIMEOUT_MS, take_in
-from takeaways.workers.jobs import ask, run_job
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.run import run_job
 from takeaways.workers.leases import Claimed, Heartbeat, claim
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.pools import tasks
+from takeaways.workers.pools.hints import Hints
+from takeaways.workers.pools.tasks import worker_app
+from takeaways.workers.schedule.asked import ask
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
-from takeaways.workers.tasks import worker_app
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import pipeline
 from tests.published import POLICY, agent_row, entries, letters, outcomes, run
@@ -165,7 +166,7 @@ def test_a_process_that_renews_no_leases_any_more_ends(tmp_path: Path) -> None:
         from takeaways.workers.bootstrap import open_database
         from takeaways.workers.leases import claim
         from takeaways.workers.settings import Settings
-        from takeaways.workers.tasks import Runtime, worker_app
+        from takeaways.workers.pools.tasks import Runtime, worker_app
 
         settings = Settings(database_url=f"sqlite:///{sys.argv[1]}/t.db", lease_seconds=0.6)
         database = open_database(settings)

@@ -9,8 +9,8 @@ import pytest
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.tables import candidates, messages
-from takeaways.workers import history
 from takeaways.workers.intake.retention import QUOTE_GONE, drop_old_texts
+from takeaways.workers.memories import history
 from takeaways.workers.testing import ScriptedModel
 from tests.canary import found_in
 from tests.pipeline import Pipeline, pipeline

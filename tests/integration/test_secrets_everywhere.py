@@ -23,8 +23,9 @@ from takeaways.schemas.memories import Lesson
 from takeaways.schemas.queues import FIELD, STREAMS
 from takeaways.schemas.secrets import mask
 from takeaways.schemas.tables import metadata
-from takeaways.workers import deadletters, telemetry
+from takeaways.workers import telemetry
 from takeaways.workers.cli.commands import application
+from takeaways.workers.intake import deadletters
 from takeaways.workers.intake.reader import StreamReader, connect_reader
 from takeaways.workers.models.answers import (
     Accounted,

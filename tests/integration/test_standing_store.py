@@ -16,7 +16,7 @@ from takeaways.recall.standing import Code, MemoryStore, Refused, SnapshotStatus
 from takeaways.schemas import tables
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import BadInput, StoreUnavailable
-from takeaways.workers.forgetting import forget_agent, forget_person
+from takeaways.workers.erasure.forgetting import forget_agent, forget_person
 from tests.cases import case
 from tests.memories import room
 

@@ -13,12 +13,12 @@ from celery.events import EventReceiver
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
-from takeaways.workers.hints import celery_publisher
-from takeaways.workers.jobs import ask
 from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.models.shelf import Chosen
+from takeaways.workers.pools.hints import celery_publisher
+from takeaways.workers.pools.tasks import JobFailed, Runtime, worker_app
+from takeaways.workers.schedule.asked import ask
 from takeaways.workers.settings import Settings
-from takeaways.workers.tasks import JobFailed, Runtime, worker_app
 from takeaways.workers.testing import ScriptedModel
 from tests import troubled
 from tests.faults.link import Link, Mode

@@ -31,7 +31,7 @@ from takeaways.workers.models.requests import (
     OfferedSection,
     RoomPart,
 )
-from takeaways.workers.plain import plain_line, plain_title
+from takeaways.workers.text.plain import plain_line, plain_title
 from tests import attacks
 from tests.cases import case
 from tests.wrappers import tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from takeaways.schemas.errors import Permanent
-from takeaways.workers.budgets import (
+from takeaways.workers.jobs.budgets import (
     WindowTooSmall,
     consolidation_tokens,
     extraction_tokens,

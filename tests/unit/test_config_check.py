@@ -11,8 +11,8 @@ import pytest
 
 from takeaways.schemas.errors import Misconfigured
 from takeaways.workers.cli import main
-from takeaways.workers.config import Checked, Setting, Source, check
 from takeaways.workers.settings import Settings
+from takeaways.workers.settings.check import Checked, Setting, Source, check
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from takeaways.schemas.errors import BadInput, DeadLetterReason
 from takeaways.schemas.events import encode
 from takeaways.schemas.queues import FIELD, RUNS_STREAM
 from takeaways.schemas.tables import inbox
-from takeaways.workers import deadletters
-from takeaways.workers.deadletters import DeadLetter
+from takeaways.workers.intake import deadletters
+from takeaways.workers.intake.deadletters import DeadLetter
 from takeaways.workers.intake.taken import Taken
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import pipeline

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from takeaways.workers.drain import Drain, watch
+from takeaways.workers.pools.drain import Drain, watch
 from tests.waiting import wait_until
 
-CHILD = "from takeaways.workers.drain import watch; raise SystemExit(0 if watch().wait(30) else 1)"
+CHILD = "from takeaways.workers.pools.drain import watch; raise SystemExit(0 if watch().wait(30) else 1)"
 MAIN = """
 import os, subprocess, sys, time
-from takeaways.workers.drain import Drain, watch
+from takeaways.workers.pools.drain import Drain, watch
 drain = Drain()
 here = watch()
 forked = os.fork()
@@ -39,7 +39,7 @@ def test_a_child_drains_when_its_main_process_is_killed() -> None:
     """No child works on for a main process that is gone."""
     script = (
         "import os, subprocess, sys\n"
-        "from takeaways.workers.drain import Drain\n"
+        "from takeaways.workers.pools.drain import Drain\n"
         "drain = Drain()\n"
         f"print(subprocess.Popen([sys.executable, '-c', {CHILD!r} + '; os']).pid, flush=True)\n"
         "sys.stdin.read()\n"

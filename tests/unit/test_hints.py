@@ -8,7 +8,7 @@ from typing import Any
 from celery import Celery
 
 from takeaways.schemas.queues import Kind
-from takeaways.workers.hints import HintCounts, Hints, celery_publisher
+from takeaways.workers.pools.hints import HintCounts, Hints, celery_publisher
 from tests.waiting import wait_until
 
 Published = list[tuple[Kind, str, str]]

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from takeaways.workers.mentions import mentions
+from takeaways.workers.erasure.mentions import mentions
 
 EVENT = json.dumps({"subject": "scöut", "data": {"room": {"id": "room-1"}}})
 

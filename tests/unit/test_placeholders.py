@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from takeaways.workers.placeholders import is_placeholder
+from takeaways.workers.text.placeholders import is_placeholder
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from takeaways.schemas.errors import Misconfigured
 from takeaways.workers.settings import Settings, address, unknown_variables
-from takeaways.workers.settings_page import page
+from takeaways.workers.settings.page import page
 
 
 @pytest.fixture(autouse=True)

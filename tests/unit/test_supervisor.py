@@ -12,14 +12,14 @@ import psutil
 import pytest
 
 from takeaways.schemas.queues import Kind
-from takeaways.workers.pools import why_not
+from takeaways.workers.pools.supervisor import LONGEST_WAIT_SECONDS, children_of, wait_seconds
+from takeaways.workers.pools.supported import why_not
 from takeaways.workers.settings import Settings
-from takeaways.workers.supervisor import LONGEST_WAIT_SECONDS, children_of, wait_seconds
 from tests.waiting import wait_until
 
 SUPERVISE = """
 import sys
-from takeaways.workers.supervisor import Child, supervise
+from takeaways.workers.pools.supervisor import Child, supervise
 sys.exit(supervise([Child("one", tuple(sys.argv[1:]))], grace_seconds=%s))
 """
 # Notes each start in a file, then waits; a SIGTERM ends it with code 0.

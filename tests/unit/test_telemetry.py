@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from takeaways.schemas.errors import Misconfigured
 from takeaways.workers import telemetry
-from takeaways.workers.outcomes import Outcome, level_of
+from takeaways.workers.jobs.outcomes import Outcome, level_of
 
 
 @pytest.fixture(autouse=True)

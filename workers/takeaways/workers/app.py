@@ -1,5 +1,5 @@
 """What `celery -A takeaways.workers.app` loads."""
 
-from takeaways.workers.tasks import worker_app
+from takeaways.workers.pools.tasks import worker_app
 
 app = worker_app()

@@ -19,14 +19,14 @@ from redis import Redis
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
-from takeaways.workers.drain import watch
-from takeaways.workers.hints import Hints, Publish, celery_publisher
 from takeaways.workers.leases import Heartbeat
 from takeaways.workers.models.limiter import Limits, SharedLimiter
 from takeaways.workers.models.prices import PRICES
 from takeaways.workers.models.resolve import WorkingModels
 from takeaways.workers.models.shelf import ModelShelf, Served
 from takeaways.workers.models.windows import WindowSettings
+from takeaways.workers.pools.drain import watch
+from takeaways.workers.pools.hints import Hints, Publish, celery_publisher
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
@@ -139,7 +139,7 @@ def _publisher(settings: Settings) -> Publish:
 
     def publish(kind: Kind, agent_id: str, reason: str) -> None:
         if not made:
-            from takeaways.workers.broker import make_app
+            from takeaways.workers.pools.broker import make_app
 
             made.append(celery_publisher(make_app(settings)))
         made[0](kind, agent_id, reason)

@@ -23,8 +23,8 @@ def check(as_json: AsJson = False) -> None:
 
     Examples: `takeaways config check`, `TAKEAWAYS_CONCURRENCY=many takeaways config check`
     """
-    from takeaways.workers.config import Source
-    from takeaways.workers.config import check as checked
+    from takeaways.workers.settings.check import Source
+    from takeaways.workers.settings.check import check as checked
 
     found = checked(os.environ)
     if as_json:

@@ -30,7 +30,7 @@ def costs(
 
     Examples: `takeaways costs`, `takeaways costs scout --days 30`, `takeaways costs --prefix acme/ --json`
     """
-    from takeaways.workers.costs import spent_lately
+    from takeaways.workers.jobs.costs import spent_lately
 
     database = open_for_reading(read_settings())
     try:

@@ -32,7 +32,7 @@ def list_(
     """
     from dataclasses import asdict
 
-    from takeaways.workers.deadletters import list_open
+    from takeaways.workers.intake.deadletters import list_open
 
     database = open_for_reading(read_settings())
     try:
@@ -67,7 +67,7 @@ def show(letter_id: Letter, as_json: AsJson = False) -> None:
     Example: `takeaways dead-letters show d:0123…`
     """
     from takeaways.schemas.secrets import mask
-    from takeaways.workers import deadletters
+    from takeaways.workers.intake import deadletters
 
     database = open_for_reading(read_settings())
     try:
@@ -97,8 +97,8 @@ def retry(letter_ids: Letters, as_json: AsJson = False) -> None:
 
     Example: `takeaways dead-letters retry d:0123…`
     """
-    from takeaways.workers import deadletters
     from takeaways.workers.bootstrap import connect
+    from takeaways.workers.intake import deadletters
 
     settings = read_settings()
     database, redis = open_for_reading(settings), connect(settings.redis_url)
@@ -116,7 +116,7 @@ def discard(letter_ids: Letters, as_json: AsJson = False) -> None:
 
     Example: `takeaways dead-letters discard d:0123…`
     """
-    from takeaways.workers import deadletters
+    from takeaways.workers.intake import deadletters
 
     def settle(letter_id: str) -> dict[str, Any]:
         deadletters.discard(database, letter_id)

@@ -104,7 +104,7 @@ def _play(told: Told, story: Story, progress: _Progress) -> None:
     from takeaways.recall import Recall, memory_md, write_folder
     from takeaways.recall.store import load_memory, snapshot
     from takeaways.workers.bootstrap import open_database
-    from takeaways.workers.local import LocalServer
+    from takeaways.workers.local.server import LocalServer
 
     with progress.step("start", "Valkey, SQLite and two pools of workers"):
         server = LocalServer(demo_settings(told.home), logs=told.home / "logs").start()
@@ -191,7 +191,7 @@ def _watch(
 
 def _ask_for_the_rest(database: Database, seen: AgentView) -> None:
     """The last runs may be fewer than five: nothing would come of itself, so somebody asks."""
-    from takeaways.workers.jobs import ask
+    from takeaways.workers.schedule.asked import ask
 
     decision, state = seen.decision, seen.state
     comes_of_itself = decision.next or decision.hold or decision.wake_at_ms is not None

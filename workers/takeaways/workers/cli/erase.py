@@ -80,7 +80,7 @@ def _erase(
     from takeaways.schemas.tables import agents, erasures
     from takeaways.workers.bootstrap import connect, open_database
     from takeaways.workers.cli.context import open_for_reading
-    from takeaways.workers.erasing import go_on
+    from takeaways.workers.erasure.erasing import go_on
     from takeaways.workers.intake.erase import erase
 
     settings = read_settings()

@@ -19,8 +19,8 @@ from takeaways.workers.exits import Exit
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from takeaways.workers.flush import Flushed
     from takeaways.workers.importing import Problem
+    from takeaways.workers.jobs.flush import Flushed
     from takeaways.workers.settings import Settings
 
 PROBLEMS_SHOWN = 20
@@ -92,7 +92,7 @@ def _server(settings: Settings) -> Iterator[Settings]:
     if "redis_url" in settings.model_fields_set:
         yield settings
         return
-    from takeaways.workers.local import LocalServer, announce, only_one
+    from takeaways.workers.local.server import LocalServer, announce, only_one
 
     with (
         only_one(settings.home) as file,
@@ -223,7 +223,7 @@ def _learn(done: Imported, settings: Settings, progress: Progress, began_ms: int
 
     from takeaways.schemas.tables import agents
     from takeaways.workers.cli.work import PATIENCE_SECONDS
-    from takeaways.workers.flush import flush
+    from takeaways.workers.jobs.flush import flush
 
     task = progress.add_task("learning", total=max(done.messages, 1), counts="")
     services = build_services(settings)

@@ -14,7 +14,7 @@ from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from takeaways.recall import Revision
-    from takeaways.workers.history import Blamed, Changed, Made
+    from takeaways.workers.memories.history import Blamed, Changed, Made
 
 group = typer.Typer(
     no_args_is_help=True, help="An agent's memory: show it, ask why, edit, pin, undo, take it elsewhere."
@@ -64,7 +64,7 @@ def history(
 
     Example: `takeaways memory history scout`
     """
-    from takeaways.workers.history import made
+    from takeaways.workers.memories.history import made
 
     database = open_for_reading(read_settings())
     try:
@@ -147,7 +147,7 @@ def blame(
 
     Examples: `takeaways memory blame scout`, `takeaways memory blame scout l:3f9c`
     """
-    from takeaways.workers import history as past
+    from takeaways.workers.memories import history as past
 
     database = open_for_reading(read_settings())
     try:
@@ -177,7 +177,7 @@ def changes(agent: Agent, as_json: AsJson = False) -> None:
 
     Example: `takeaways memory changes scout`
     """
-    from takeaways.workers import history as past
+    from takeaways.workers.memories import history as past
 
     database = open_for_reading(read_settings())
     try:
@@ -200,7 +200,7 @@ def _load(
     agent: str, revision: int | None, *, at: datetime | None = None, empty_is_fine: bool = False
 ) -> Revision:
     from takeaways.recall import snapshot
-    from takeaways.workers import history as past
+    from takeaways.workers.memories import history as past
 
     database = open_for_reading(read_settings())
     try:

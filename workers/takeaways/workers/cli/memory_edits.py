@@ -18,7 +18,7 @@ from takeaways.workers.cli.output import AsJson, console, plain, print_json
 
 if TYPE_CHECKING:
     from takeaways.schemas.database import Database
-    from takeaways.workers.curating import By
+    from takeaways.workers.memories.curating import By
 
 __all__ = ["group"]
 
@@ -35,7 +35,7 @@ def pin(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> Non
 
     Example: `takeaways memory pin scout l:3f9c`
     """
-    from takeaways.workers import curating
+    from takeaways.workers.memories import curating
 
     with _opened() as database:
         _done(agent, curating.pin(database, agent, lines, _by(author, why)))
@@ -47,7 +47,7 @@ def unpin(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> N
 
     Example: `takeaways memory unpin scout l:3f9c`
     """
-    from takeaways.workers import curating
+    from takeaways.workers.memories import curating
 
     with _opened() as database:
         _done(agent, curating.pin(database, agent, lines, _by(author, why), pinned=False))
@@ -66,7 +66,7 @@ def edit(
 
     Example: `takeaways memory edit scout l:3f9c "Staging uses port 9444." --why "moved on Monday"`
     """
-    from takeaways.workers import curating
+    from takeaways.workers.memories import curating
 
     with _opened() as database:
         _done(agent, curating.rewrite(database, agent, line, text, _by(author, why), kind=kind))
@@ -85,7 +85,7 @@ def add(
 
     Example: `takeaways memory add scout Quotes "Quotes over $40k need sign-off." --kind rule`
     """
-    from takeaways.workers import curating
+    from takeaways.workers.memories import curating
 
     with _opened() as database:
         _done(agent, curating.add(database, agent, section, text, _by(author, why), kind=kind))
@@ -97,7 +97,7 @@ def remove(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> 
 
     Example: `takeaways memory remove scout l:3f9c --why "never true"`
     """
-    from takeaways.workers import curating
+    from takeaways.workers.memories import curating
 
     with _opened() as database:
         _done(agent, curating.remove(database, agent, lines, _by(author, why)))
@@ -119,7 +119,7 @@ def rollback(
 
     Examples: `takeaways memory rollback scout 12`, `takeaways memory rollback scout 12 --relearn`
     """
-    from takeaways.workers import curating
+    from takeaways.workers.memories import curating
 
     with _opened() as database:
         _done(agent, curating.roll_back(database, agent, revision, _by(author, why), relearn=relearn))
@@ -137,7 +137,7 @@ def export(
 
     Example: `takeaways memory export scout scout.zip`
     """
-    from takeaways.workers.archive import contents, export_agent
+    from takeaways.workers.memories.archive import contents, export_agent
 
     with _opened() as database:
         counts = export_agent(database, agent, file)
@@ -159,8 +159,8 @@ def import_(
 
     Examples: `takeaways memory import scout.zip`, `takeaways memory import scout.zip --as scout-2`
     """
-    from takeaways.workers.archive import contents, import_agent
     from takeaways.workers.bootstrap import migrated_database
+    from takeaways.workers.memories.archive import contents, import_agent
 
     database = migrated_database(read_settings())
     agent, counts = import_agent(database, file, agent_id=into)
@@ -181,7 +181,7 @@ def _opened() -> Iterator[Database]:
 
 
 def _by(author: str | None, why: str) -> By:
-    from takeaways.workers.curating import By
+    from takeaways.workers.memories.curating import By
 
     try:
         return By(author or getpass.getuser(), why)

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Select, func, select
 from takeaways.schemas import tables as t
 from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.errors import DeadLetterReason
-from takeaways.workers import deadletters
 from takeaways.workers.cli.words import waits_for
+from takeaways.workers.intake import deadletters
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.spending import day_of, spent_on

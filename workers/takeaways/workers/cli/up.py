@@ -12,7 +12,7 @@ from takeaways.workers.cli.output import AsJson, console, plain, print_json
 from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
-    from takeaways.workers.local import LocalServer
+    from takeaways.workers.local.server import LocalServer
     from takeaways.workers.settings import Settings
 
 PORT = 6379
@@ -32,7 +32,7 @@ def up(
 
     Examples: `takeaways up`, `TAKEAWAYS_HOME=/srv/takeaways takeaways up --port 7000`
     """
-    from takeaways.workers.local import LocalServer, announce, only_one
+    from takeaways.workers.local.server import LocalServer, announce, only_one
 
     settings = read_settings()
     stop = (signal.SIGINT, signal.SIGTERM)

@@ -13,8 +13,8 @@ from takeaways.workers.cli.output import AsJson, console, plain, print_json
 from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
-    from takeaways.workers.flush import Flushed
-    from takeaways.workers.jobs import JobResult
+    from takeaways.workers.jobs.flush import Flushed
+    from takeaways.workers.jobs.result import JobResult
 
 Now = Annotated[
     bool, typer.Option("--now", help="Do it here and wait, instead of leaving it to the workers.")
@@ -50,7 +50,7 @@ def flush(
 
     Examples: `takeaways flush`, `takeaways flush scout ranger`
     """
-    from takeaways.workers.flush import flush as run
+    from takeaways.workers.jobs.flush import flush as run
 
     services = build_services(read_settings())
     out = console(stderr=True)
@@ -111,8 +111,8 @@ def said(job: JobResult) -> str:
 
 
 def _work(kind: Kind, agent: str, now: bool, as_json: bool) -> None:
-    from takeaways.workers.flush import flush as run
-    from takeaways.workers.jobs import ask
+    from takeaways.workers.jobs.flush import flush as run
+    from takeaways.workers.schedule.asked import ask
 
     services = build_services(read_settings())
     try:

@@ -31,8 +31,8 @@ def worker(
     """
     from takeaways.workers import telemetry
     from takeaways.workers.metrics.folder import shared_folder
-    from takeaways.workers.pools import why_not
-    from takeaways.workers.supervisor import children_of, supervise
+    from takeaways.workers.pools.supervisor import children_of, supervise
+    from takeaways.workers.pools.supported import why_not
 
     settings = read_settings(concurrency=concurrency, pool=pool_kind)
     if why := why_not(settings, pool=settings.pool, start_method=settings.pool_start_method):

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 
 from takeaways.schemas.errors import EditRefused
 from takeaways.schemas.memories import Candidate, Memory, Section
-from takeaways.workers.consolidation.account import (
-    Account,
-    How,
-    difference,
-    gist_of,
-    replay,
-    retirements,
-)
+from takeaways.workers.consolidation.account import Account, How, difference, gist_of, replay, retirements
 from takeaways.workers.consolidation.offer import Offer
 from takeaways.workers.consolidation.review import Desk, Guards, review
 from takeaways.workers.consolidation.revise import revise, settled

@@ -27,7 +27,7 @@ from typing import Final
 import regex
 
 from takeaways.schemas.memories import Lesson, Line, Memory, Section
-from takeaways.workers.words import telling_words, weight
+from takeaways.workers.text.words import telling_words, weight
 
 HALF_LIFE_DAYS: Final = 4 * 365
 _OF_KIND: Final = {

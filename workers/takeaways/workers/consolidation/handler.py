@@ -14,8 +14,6 @@ from takeaways.schemas.errors import EditRefused
 from takeaways.schemas.memories import Candidate, Memory
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
-from takeaways.workers import kept_answers, quarantine
-from takeaways.workers.budgets import consolidation_tokens, memory_tokens
 from takeaways.workers.consolidation import store
 from takeaways.workers.consolidation.account import with_trimming
 from takeaways.workers.consolidation.became import became
@@ -24,12 +22,14 @@ from takeaways.workers.consolidation.fit import Fitted, fit
 from takeaways.workers.consolidation.offer import Offer, offer, offered_tokens
 from takeaways.workers.consolidation.render import render
 from takeaways.workers.consolidation.repair import SHARE, repairing
-from takeaways.workers.jobs import Job
+from takeaways.workers.jobs import kept_answers, quarantine
+from takeaways.workers.jobs.budgets import consolidation_tokens, memory_tokens
+from takeaways.workers.jobs.job import Job
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
 from takeaways.workers.models import ConsolidationAnswer
 from takeaways.workers.models.requests import ConsolidationRequest
-from takeaways.workers.outcomes import Outcome
 
 log = structlog.get_logger(__name__)
 

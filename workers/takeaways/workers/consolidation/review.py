@@ -26,8 +26,8 @@ from takeaways.workers.models.answers import (
     ReplacedLine,
     UpdateSection,
 )
-from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_gist, plain_line, plain_title, title_key
+from takeaways.workers.text.placeholders import is_placeholder
+from takeaways.workers.text.plain import plain_gist, plain_line, plain_title, title_key
 
 _LEAST_OF_A_LINE: Final = 0.5
 _LABEL: Final = regex.compile(r"[a-z]{1,2}[0-9]{1,6}")

@@ -8,7 +8,7 @@ from takeaways.schemas.memories import Line, Memory, Section, line_id, section_i
 from takeaways.workers.consolidation.account import Settled, gist_of, in_order, said_in_order
 from takeaways.workers.consolidation.review import Desk, Draft, Reviewed
 from takeaways.workers.models.answers import Fate, NewLine, ReplacedLine
-from takeaways.workers.plain import plain_line
+from takeaways.workers.text.plain import plain_line
 
 
 def revise(desk: Desk, reviewed: Reviewed) -> Memory:

@@ -12,15 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from takeaways.recall.escape import shown
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.memories import Candidate, Memory
-from takeaways.schemas.tables import (
-    agents,
-    candidates,
-    note_texts,
-    notes,
-    revisions,
-    rooms,
-    section_texts,
-)
+from takeaways.schemas.tables import agents, candidates, note_texts, notes, revisions, rooms, section_texts
 from takeaways.workers.consolidation import thinning
 from takeaways.workers.consolidation.became import Became
 

@@ -57,7 +57,7 @@ def examine(settings: Settings, open_database: Callable[[Settings], Database]) -
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
-    from takeaways.workers.config import check
+    from takeaways.workers.settings.check import check
 
     for problem in check(os.environ).problems:
         yield Finding("settings", Health.MISCONFIGURED, problem, "`takeaways config check` shows them all")
@@ -167,7 +167,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
 
 def _workers(settings: Settings) -> dict[str, int]:
     """How many workers take hints from each pool's queue."""
-    from takeaways.workers.broker import make_app
+    from takeaways.workers.pools.broker import make_app
 
     app = make_app(settings)
     try:

@@ -23,8 +23,8 @@ from takeaways.workers.extraction.render import local_time
 from takeaways.workers.extraction.support import can_carry
 from takeaways.workers.models.answers import ExtractionAnswer, Learned, Quote
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source
-from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_line, plain_title
+from takeaways.workers.text.placeholders import is_placeholder
+from takeaways.workers.text.plain import plain_line, plain_title
 
 _EVIDENCE: Final = (Source.SPOKEN, Source.TOOL_CALL, Source.TOOL_RESULT, Source.ATTACHMENT)
 _LEAST_LETTERS: Final = 4

@@ -10,17 +10,17 @@ from sqlalchemy.engine import RowMapping
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
-from takeaways.workers import kept_answers, quarantine
-from takeaways.workers.budgets import extraction_tokens
 from takeaways.workers.extraction import backlog
 from takeaways.workers.extraction.answer import Accepted, accept
 from takeaways.workers.extraction.render import caps_of
 from takeaways.workers.extraction.segment import Planned, next_request
-from takeaways.workers.jobs import Job
+from takeaways.workers.jobs import kept_answers, quarantine
+from takeaways.workers.jobs.budgets import extraction_tokens
+from takeaways.workers.jobs.job import Job
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
 from takeaways.workers.models import ExtractionAnswer
-from takeaways.workers.outcomes import Outcome
 
 
 class Extraction:

@@ -15,7 +15,7 @@ from takeaways.schemas.errors import DeadLetterReason, UnreadableMessage
 from takeaways.schemas.events import AgentDeleted, Event, PersonDeleted, RoomDeleted, decode, encode, to_ms
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import FIELD
-from takeaways.workers.deadletters import DeadLetter, whole
+from takeaways.workers.intake.deadletters import DeadLetter, whole
 from takeaways.workers.intake.messages import IncomingMessage, is_of_a_room, messages_of
 
 _FIELD: Final = FIELD.encode()

@@ -20,13 +20,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import STREAM_OF_POOL, Kind
-from takeaways.workers import erasing, kept_answers
-from takeaways.workers.hints import Hints
+from takeaways.workers.erasure import erasing
 from takeaways.workers.intake.patience import Patience
 from takeaways.workers.intake.reader import StreamReader, connect_reader
 from takeaways.workers.intake.retention import drop_old_event_ids, drop_old_texts
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
 from takeaways.workers.intake.taken import TakenIn
+from takeaways.workers.jobs import kept_answers
+from takeaways.workers.pools.hints import Hints
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.sweep import LIMIT, QUEUE_CAP, redecide, sweep_once
 

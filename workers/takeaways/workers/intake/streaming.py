@@ -19,13 +19,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from takeaways.schemas.database import Database
 from takeaways.workers.faults import fault_point
-from takeaways.workers.hints import Hints
 from takeaways.workers.intake.active import active, lock_file
 from takeaways.workers.intake.entries import Entry
 from takeaways.workers.intake.patience import Patience
 from takeaways.workers.intake.reader import StreamReader
 from takeaways.workers.intake.taken import TakenIn
 from takeaways.workers.intake.transaction import take_in
+from takeaways.workers.pools.hints import Hints
 from takeaways.workers.schedule.policy import Policy
 
 log = structlog.get_logger(__name__)

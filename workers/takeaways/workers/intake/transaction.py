@@ -22,9 +22,9 @@ from sqlalchemy.exc import DBAPIError
 from takeaways.schemas.database import Database, lease_clock
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted
-from takeaways.workers import deadletters, forgetting
+from takeaways.workers.erasure import forgetting
 from takeaways.workers.faults import fault_point
-from takeaways.workers.intake import store
+from takeaways.workers.intake import deadletters, store
 from takeaways.workers.intake.admission import is_outdated
 from takeaways.workers.intake.entries import Entry
 from takeaways.workers.intake.picture import AgentCopy, Picture, RoomCopy

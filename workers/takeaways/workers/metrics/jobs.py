@@ -7,9 +7,9 @@ from typing import Final
 from prometheus_client import Counter, Histogram
 
 from takeaways.schemas.queues import Kind
-from takeaways.workers.jobs import JobResult
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.result import JobResult
 from takeaways.workers.metrics.labels import model_label
-from takeaways.workers.outcomes import Outcome
 
 _SECONDS: Final = (0.05, 0.25, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
 _WAITS: Final = (1, 5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, case, func, select
 from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.queues import BROKER_PREFIX, GROUP, Kind, ModelKeys
 from takeaways.schemas.tables import agents, erasures, quarantines
-from takeaways.workers import deadletters
+from takeaways.workers.intake import deadletters
 
 CONSUMER_ALIVE_SECONDS: Final = 60.0
 """A reader asks its stream each second or two, whether anything comes or not."""

@@ -46,8 +46,8 @@ from takeaways.workers.models.requests import (
 )
 from takeaways.workers.models.seam import Answered, Call, Usage
 from takeaways.workers.models.tokens import estimate
-from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_line
+from takeaways.workers.text.placeholders import is_placeholder
+from takeaways.workers.text.plain import plain_line
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")

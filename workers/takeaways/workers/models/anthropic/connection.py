@@ -15,13 +15,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from takeaways.schemas.errors import (
-    CallAborted,
-    FromModel,
-    ModelFailed,
-    ModelParked,
-    ParkedBecause,
-)
+from takeaways.schemas.errors import CallAborted, FromModel, ModelFailed, ModelParked, ParkedBecause
 from takeaways.workers.models.anthropic.endings import FAILED_SECONDS, PARKED_SECONDS, Failure, ending_of
 from takeaways.workers.models.anthropic.reply import Incoming, Reply
 from takeaways.workers.models.seam import Call

@@ -30,9 +30,9 @@ from takeaways.schemas.errors import (
 )
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.usage import NO_USAGE, Usage
-from takeaways.workers.budgets import step_tokens
 from takeaways.workers.consolidation import render as consolidation
 from takeaways.workers.extraction import render as extraction
+from takeaways.workers.jobs.budgets import step_tokens
 from takeaways.workers.models.answers import ConsolidationAnswer, ExtractionAnswer
 from takeaways.workers.models.anthropic.body import (
     Manner,

@@ -24,8 +24,8 @@ from takeaways.workers.models.offline.gists import gist
 from takeaways.workers.models.offline.likeness import Said, contradicts, overlap, repeats, said
 from takeaways.workers.models.offline.topics import GENERAL
 from takeaways.workers.models.requests import ConsolidationRequest, OfferedCandidate
-from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_title, title_key
+from takeaways.workers.text.placeholders import is_placeholder
+from takeaways.workers.text.plain import plain_title, title_key
 
 Same = Callable[[str, str], bool]
 _CLOSE: Final = 0.4

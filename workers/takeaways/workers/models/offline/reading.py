@@ -19,7 +19,7 @@ from takeaways.workers.models.offline.summary import session_summary
 from takeaways.workers.models.offline.topics import topic_of
 from takeaways.workers.models.offline.wording import exact, shortened
 from takeaways.workers.models.requests import Excerpt, RoomPart, Source
-from takeaways.workers.words import is_common, plain_words, telling_words
+from takeaways.workers.text.words import is_common, plain_words, telling_words
 
 PASTED_CHARS: Final = 3_000
 _ANSWER_WORDS: Final = 7

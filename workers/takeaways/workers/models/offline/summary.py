@@ -9,7 +9,7 @@ from takeaways.workers.models.offline import cues
 from takeaways.workers.models.offline.sentences import sentences
 from takeaways.workers.models.offline.wording import shortened
 from takeaways.workers.models.requests import RoomPart, Source
-from takeaways.workers.words import telling_words, weight
+from takeaways.workers.text.words import telling_words, weight
 
 MAX_CHARS: Final = 1_200
 _NEW_SENTENCES: Final = 5

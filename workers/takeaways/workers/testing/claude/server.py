@@ -23,13 +23,7 @@ from takeaways.workers.testing.claude.material import read_material
 from takeaways.workers.testing.claude.prompt_cache import LEAST_TOKENS, Counted, PromptCache, tokens_of
 from takeaways.workers.testing.claude.script import OK, Break, Scripted
 from takeaways.workers.testing.claude.served import DEFAULT_MODELS, Count, Served, dense_count
-from takeaways.workers.testing.claude.wire import (
-    CHUNK,
-    Answer,
-    error_body,
-    event,
-    messages_of,
-)
+from takeaways.workers.testing.claude.wire import CHUNK, Answer, error_body, event, messages_of
 
 _MOST_BODY: Final = 32 * 1024 * 1024
 _LOOK_SECONDS: Final = 0.05

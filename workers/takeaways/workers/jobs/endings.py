@@ -12,8 +12,8 @@ from takeaways.schemas.errors import (
     ModelUnavailable,
     TakeawaysError,
 )
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.models.limiter import ENOUGH_OF_UNREADABLE, Trouble
-from takeaways.workers.outcomes import Outcome
 
 BACK_OFF_SECONDS: Final = 15.0
 BACK_OFF_MAX_SECONDS: Final = 3600.0

@@ -16,7 +16,7 @@ from takeaways.workers.models import Answered
 from takeaways.workers.schedule.spending import day_ends_ms, day_of, left_tokens, spent_on
 
 if TYPE_CHECKING:
-    from takeaways.workers.jobs import Job
+    from takeaways.workers.jobs.job import Job
 
 A = TypeVar("A")
 

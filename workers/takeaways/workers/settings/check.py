@@ -12,8 +12,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
-from takeaways.workers.pools import why_not
-from takeaways.workers.settings import (
+from takeaways.workers.pools.supported import why_not
+from takeaways.workers.settings.variables import (
     PREFIX,
     Settings,
     address,

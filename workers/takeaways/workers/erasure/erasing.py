@@ -22,7 +22,7 @@ from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import StoreUnavailable
 from takeaways.schemas.queues import STREAMS
 from takeaways.schemas.tables import dead_letters, erasures, workspaces
-from takeaways.workers.mentions import mentions
+from takeaways.workers.erasure.mentions import mentions
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from takeaways.schemas.errors import Misconfigured
-from takeaways.workers import children
+from takeaways.workers.pools import children
 
 _START_SECONDS: Final = 20.0
 _STOP_SECONDS: Final = 10.0

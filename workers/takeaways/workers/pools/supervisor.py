@@ -19,8 +19,8 @@ from typing import Final
 import structlog
 
 from takeaways.schemas.queues import Kind
-from takeaways.workers import children
 from takeaways.workers.exits import Exit
+from takeaways.workers.pools import children
 from takeaways.workers.settings import Settings
 
 log = structlog.get_logger(__name__)

@@ -28,7 +28,7 @@ from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRe
 from takeaways.workers.secrets import mask_answer
 
 if TYPE_CHECKING:
-    from takeaways.workers.jobs import Job
+    from takeaways.workers.jobs.job import Job
 
 log = structlog.get_logger(__name__)
 

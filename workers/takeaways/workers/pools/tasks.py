@@ -21,11 +21,11 @@ from celery.exceptions import Retry, SecurityWarning
 
 from takeaways.schemas.queues import TASK_OF_KIND, Kind
 from takeaways.workers import telemetry
-from takeaways.workers.broker import make_app_of
-from takeaways.workers.drain import Drain
 from takeaways.workers.exits import Exit
-from takeaways.workers.phases import Phases
-from takeaways.workers.pools import why_not
+from takeaways.workers.pools.broker import make_app_of
+from takeaways.workers.pools.drain import Drain
+from takeaways.workers.pools.phases import Phases
+from takeaways.workers.pools.supported import why_not
 from takeaways.workers.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _register(app: Celery, runtime: Runtime, kind: Kind, phases: Phases) -> None
     # `throws`: no traceback in the log for what is no fault of the code.
     @app.task(name=TASK_OF_KIND[kind], bind=True, shared=False, lazy=False, throws=(SetAside,))
     def run(self: Task[Any, Any], agent_id: str) -> str:
-        from takeaways.workers.jobs import run_job
+        from takeaways.workers.jobs.run import run_job
         from takeaways.workers.metrics import jobs as measured
 
         def phase(name: str) -> None:
@@ -179,5 +179,5 @@ def _life(settings: Settings, runtime: Runtime) -> type[bootsteps.Step]:
 
 def _load() -> None:
     """Import what jobs need: the first one does not wait for it, and forked children share the memory."""
-    for module in ("bootstrap", "jobs", "extraction.handler", "consolidation.handler"):
+    for module in ("bootstrap", "jobs.run", "extraction.handler", "consolidation.handler"):
         importlib.import_module(f"takeaways.workers.{module}")

@@ -12,8 +12,11 @@ from sqlalchemy.engine import RowMapping
 from takeaways.schemas.database import now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
-from takeaways.workers.jobs import JobResult, JobServices, ask, run_job
-from takeaways.workers.outcomes import Outcome
+from takeaways.workers.jobs.job import JobServices
+from takeaways.workers.jobs.outcomes import Outcome
+from takeaways.workers.jobs.result import JobResult
+from takeaways.workers.jobs.run import run_job
+from takeaways.workers.schedule.asked import ask
 
 BUSY_WAIT_SECONDS = 0.05
 BUSY_GIVE_UP_SECONDS = 900.0

@@ -29,9 +29,9 @@ from takeaways.workers.consolidation.account import (
     said_in_order,
 )
 from takeaways.workers.consolidation.became import became
-from takeaways.workers.history import line_named, load_revision
-from takeaways.workers.placeholders import is_placeholder
-from takeaways.workers.plain import plain_line, plain_title, title_key
+from takeaways.workers.memories.history import line_named, load_revision
+from takeaways.workers.text.placeholders import is_placeholder
+from takeaways.workers.text.plain import plain_line, plain_title, title_key
 
 Change = Callable[[Connection, Memory], Memory]
 

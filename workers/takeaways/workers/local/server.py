@@ -20,9 +20,9 @@ from typing import Self
 
 from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.queues import Kind
-from takeaways.workers import children
 from takeaways.workers.bootstrap import migrated_database
-from takeaways.workers.embedded import EmbeddedServer
+from takeaways.workers.local.embedded import EmbeddedServer
+from takeaways.workers.pools import children
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.settings import Settings
 

@@ -11,8 +11,8 @@ from takeaways.schemas.database import now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.secrets import mask
 from takeaways.schemas.tables import quarantines
+from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.leases import Lease
-from takeaways.workers.outcomes import Outcome
 from takeaways.workers.schedule.policy import Policy
 
 MAX_DOUBLINGS = 5

@@ -1,0 +1,1 @@
+"""Forgetting agents, rooms, persons and messages, everywhere."""

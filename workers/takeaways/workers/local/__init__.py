@@ -1,0 +1,1 @@
+"""A whole server on one machine."""

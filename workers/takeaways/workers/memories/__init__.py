@@ -1,0 +1,1 @@
+"""What people ask of a memory: its history, an edit by hand, a copy in one file."""
