@@ -22,6 +22,7 @@ from takeaways.workers.cli import (
     migrate,
     notes,
     publish,
+    ready,
     recall,
     scan,
     status,
@@ -78,6 +79,7 @@ _add(CARE, "costs", costs.costs)
 application.add_typer(dead_letters.group, name="dead-letters", rich_help_panel=CARE)
 application.add_typer(erase.group, name="erase", rich_help_panel=CARE)
 _add(CARE, "doctor", doctor.doctor)
+_add(CARE, "ready", ready.ready)
 _add(CARE, "metrics", metrics.metrics)
 application.add_typer(config.group, name="config", rich_help_panel=CARE)
 _add(CARE, "scan", scan.scan)

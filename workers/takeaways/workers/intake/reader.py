@@ -38,6 +38,11 @@ def consumer_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
+def is_of_host(consumer: str, host: str) -> bool:
+    """Whether a consumer of that name runs, or ran, on this host."""
+    return consumer.partition(":")[0] == host
+
+
 def is_gone(consumer: str, *, than: str) -> bool:
     """Whether the process behind a consumer's name ran on the host of `than`, and no longer does.
 
