@@ -139,6 +139,15 @@ def postgresql_database(_postgresql: URL) -> Iterator[Database]:
     _run_on(_postgresql, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="module")
+def empty_postgresql(_postgresql: URL) -> Iterator[URL]:
+    """The address of a database without tables on the session's PostgreSQL, as its superuser."""
+    name = f"t_{uuid.uuid4().hex}"
+    _run_on(_postgresql, f"CREATE DATABASE {name}")
+    yield _postgresql.set(database=name)
+    _run_on(_postgresql, f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> Database:
     """A fresh, migrated database: the test runs once on SQLite and once on PostgreSQL."""

@@ -10,6 +10,7 @@ from alembic.config import Config
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import Misconfigured
+from takeaways.schemas.roles import grant
 from takeaways.schemas.versions import NEWEST, Fit, complaint, fit, version_of
 
 FOLDER: Final = Path(__file__).parent
@@ -19,7 +20,8 @@ _ADVISORY_LOCK: Final = 7_261_944_310
 def migrate(database: Database) -> str:
     """Bring the database to the newest version and return the one that it is at.
 
-    Safe to run from several processes at once. A newer version that this program works with is left as it is;
+    Safe to run from several processes at once. On PostgreSQL the roles of `takeaways.schemas.roles` that there are
+    get their rights too. A newer version that this program works with is left as it is;
     `Misconfigured` is raised where it does not.
     """
     with database.write() as connection:
@@ -31,7 +33,9 @@ def migrate(database: Database) -> str:
             config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
             config.attributes["connection"] = connection
             command.upgrade(config, NEWEST)
-            return NEWEST
+            at = NEWEST
         if why := complaint(at):
             raise Misconfigured(why)
+        if at == NEWEST:
+            grant(connection)
         return at or NEWEST
