@@ -66,7 +66,8 @@ def test_the_memory_and_the_candidates_are_shown_with_the_time_at_which_they_wer
         "=== end of memory ===\n"
         "=== candidates ===\n"
         "said 2026-01-01 11:00\n"
-        "[c1] fact, about Deploy: Some lesson.\n"
+        "about Deploy\n"
+        "[c1] fact: Some lesson.\n"
         "=== end of candidates ===\n"
     )
 
@@ -139,6 +140,7 @@ def test_no_text_can_begin_an_entry_or_end_a_part(text: str, title: str) -> None
         "===",
         "===",
         "said",
+        "about",
         "[c1]",
         "===",
     ]

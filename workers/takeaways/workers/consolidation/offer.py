@@ -8,7 +8,7 @@ from itertools import count as counting
 from typing import Any, Final
 
 from takeaways.schemas.memories import Candidate, Memory, Section
-from takeaways.workers.consolidation.render import FRAME, candidate_text, heading, render, section_text
+from takeaways.workers.consolidation.render import FRAME, candidate_text, opening, render, section_text
 from takeaways.workers.extraction.shorten import shorten
 from takeaways.workers.models.requests import (
     ConsolidationRequest,
@@ -54,23 +54,20 @@ def offer(memory: Memory, candidates: Iterable[Candidate], tokens: int, count: C
     """
     sections, section_ids, line_ids = _memory(memory)
     left = tokens - sum(map(count, FRAME)) - sum(count(section_text(section)) for section in sections)
-    said = ""
     chosen: list[Candidate] = []
     offered: list[OfferedCandidate] = []
     for candidate in sorted(candidates, key=said_order):
         shown = OfferedCandidate(
             f"c{len(chosen) + 1}", candidate.kind, candidate.topic, candidate.text, candidate.said_at_ms
         )
-        time = heading(candidate.said_at_ms)
-        time_cost = count(time) if time != said else 0
-        cost = time_cost + count(candidate_text(replace(shown, label=_LONGEST_LABEL)))
+        heads = count(opening(shown, offered[-1] if offered else None))
+        cost = heads + count(candidate_text(replace(shown, label=_LONGEST_LABEL)))
         if cost > left:
             if chosen:
                 break
-            bare = time_cost + count(candidate_text(replace(shown, label=_LONGEST_LABEL, text="")))
+            bare = heads + count(candidate_text(replace(shown, label=_LONGEST_LABEL, text="")))
             shown = replace(shown, text=shorten(shown.text, max(_LEAST_TEXT_TOKENS, left - bare)))
         left -= cost
-        said = time
         chosen.append(candidate)
         offered.append(shown)
     request = ConsolidationRequest(tuple(sections), tuple(offered))

@@ -1,5 +1,5 @@
 """What a model is shown to consolidate: the memory, then the candidates. What was said at the same time stands
-under one heading with that time: most of a session is.
+under one heading with that time, and candidates of one topic under one with the topic: most of a session is.
 
 Each entry is one line that begins with its label in brackets; text is brought into one line first. So no text
 can begin an entry, or end the part it stands in.
@@ -7,9 +7,9 @@ can begin an entry, or end the part it stands in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 from takeaways.schemas.secrets import mask
 from takeaways.schemas.text import one_line
@@ -20,8 +20,6 @@ from takeaways.workers.models.requests import (
     OfferedSection,
     Repair,
 )
-
-Entry = TypeVar("Entry", OfferedLine, OfferedCandidate)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FRAME: Final = (
@@ -70,7 +68,7 @@ def section_text(section: OfferedSection) -> str:
     """A section's title and gist, and its lines."""
     head = f"[{section.label}] {_shown(section.title)}\n"
     gist = f"gist: {_shown(section.gist)}\n" if section.gist else ""
-    return head + gist + _by_time(section.lines, _line)
+    return head + gist + _by_time(section.lines)
 
 
 def _line(line: OfferedLine) -> str:
@@ -80,17 +78,27 @@ def _line(line: OfferedLine) -> str:
 
 
 def candidates_text(candidates: Iterable[OfferedCandidate]) -> str:
-    """The candidates under the times at which they were said: the sum of `heading` where the time changes, and of
-    `candidate_text`.
-    """
-    return _by_time(candidates, candidate_text)
+    """The candidates in their order: the sum of `opening` and `candidate_text` for each."""
+    pieces: list[str] = []
+    before = None
+    for candidate in candidates:
+        pieces += (opening(candidate, before), candidate_text(candidate))
+        before = candidate
+    return "".join(pieces)
+
+
+def opening(candidate: OfferedCandidate, before: OfferedCandidate | None) -> str:
+    """The headings that a candidate stands under where the one before it had others: its time and its topic."""
+    time, topic = heading(candidate.said_at_ms), f"about {_shown(candidate.topic)}\n"
+    if before is None:
+        return time + topic
+    same_time = time == heading(before.said_at_ms)
+    return ("" if same_time else time) + ("" if topic == f"about {_shown(before.topic)}\n" else topic)
 
 
 def candidate_text(candidate: OfferedCandidate) -> str:
-    """A candidate with its topic."""
-    return (
-        f"[{candidate.label}] {candidate.kind}, about {_shown(candidate.topic)}: {_shown(candidate.text)}\n"
-    )
+    """A candidate without its time and topic."""
+    return f"[{candidate.label}] {candidate.kind}: {_shown(candidate.text)}\n"
 
 
 def heading(at_ms: int) -> str:
@@ -102,12 +110,12 @@ def heading(at_ms: int) -> str:
     return f"said {moment:%Y-%m-%d %H:%M}{f':{moment:%S}' if moment.second else ''}\n"
 
 
-def _by_time(entries: Iterable[Entry], text: Callable[[Entry], str]) -> str:
+def _by_time(lines: Iterable[OfferedLine]) -> str:
     pieces: list[str] = []
     said = ""
-    for entry in entries:
-        if (now := heading(entry.said_at_ms)) != said:
+    for line in lines:
+        if (now := heading(line.said_at_ms)) != said:
             said = now
             pieces.append(now)
-        pieces.append(text(entry))
+        pieces.append(_line(line))
     return "".join(pieces)

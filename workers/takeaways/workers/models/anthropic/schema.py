@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
-_BALLAST = ("title", "default", "description", "discriminator", "minLength", "maxLength", "maxItems")
+_DEFINITION: Final = "#/$defs/"
+_BALLAST: Final = ("title", "default", "description", "discriminator", "minLength", "maxLength", "maxItems")
 
 
 @cache
@@ -19,7 +21,7 @@ def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
     """
     from anthropic import transform_schema
 
-    transformed: dict[str, Any] = transform_schema(_lean(answer.model_json_schema()))
+    transformed: dict[str, Any] = transform_schema(_inlined(_lean(answer.model_json_schema())))
     return transformed
 
 
@@ -44,3 +46,25 @@ def _lean(schema: Any) -> Any:
     if constants:
         kept["required"] = [*constants, *(name for name in kept.get("required", ()) if name not in constants)]
     return kept
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """With each definition that is used once in the place where it is used. Ours do not refer to themselves."""
+    definitions: dict[str, Any] = schema.get("$defs", {})
+    whole = json.dumps(schema)
+    once = {name for name in definitions if whole.count(f'"{_DEFINITION}{name}"') == 1}
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [placed(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        name = str(value.get("$ref", "")).removeprefix(_DEFINITION)
+        if name in once:
+            return placed(definitions[name])
+        return {key: placed(one) for key, one in value.items()}
+
+    made = {key: placed(value) for key, value in schema.items() if key != "$defs"}
+    if kept := {name: placed(value) for name, value in definitions.items() if name not in once}:
+        made["$defs"] = kept
+    return made

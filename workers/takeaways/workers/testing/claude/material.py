@@ -31,7 +31,8 @@ _CUT: Final = re.compile(r"\(([\d,]+) more characters were left out\)")
 _SECTION: Final = re.compile(r"\[(s\d+)\] (.*)")
 _SAID: Final = re.compile(r"said (\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?|at an unknown time)")
 _LINE: Final = re.compile(r"\[(l\d+)\] (\w+)(?:, (\d+) times)?(, pinned)?: (.*)")
-_CANDIDATE: Final = re.compile(r"\[(c\d+)\] (\w+), about (.*?): (.*)")
+_ABOUT: Final = re.compile(r"about (.*)")
+_CANDIDATE: Final = re.compile(r"\[(c\d+)\] (\w+): (.*)")
 _SOURCES: Final = {f"{heading}:": source for source, heading in HEADINGS.items()}
 _ROLES: Final = {"person": "user", "agent": "assistant", "system": "system", "tool": "tool"}
 
@@ -95,11 +96,14 @@ def _consolidation(lines: list[str]) -> ConsolidationRequest:
     sections: list[OfferedSection] = []
     candidates: list[OfferedCandidate] = []
     at_ms = 0
+    topic = ""
     for line in lines:
         if said := _SAID.fullmatch(line):
             at_ms = _milliseconds(said[1])
+        elif about := _ABOUT.fullmatch(line):
+            topic = about[1]
         elif candidate := _CANDIDATE.fullmatch(line):
-            label, kind, topic, text = candidate.groups()
+            label, kind, text = candidate.groups()
             candidates.append(OfferedCandidate(label, Lesson(kind), topic, text, at_ms))
         elif found := _LINE.fullmatch(line):
             label, kind, times, pinned, text = found.groups()
