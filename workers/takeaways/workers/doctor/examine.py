@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.settings import Settings, address, unknown_variables
 from takeaways.workers.telemetry import describe
 
+_UNUSABLE: Final = (Health.AWAY, Health.MISCONFIGURED)
 ANSWER_SECONDS: Final = 2.0
 """How long workers have to answer. They do so within milliseconds unless they are frozen."""
 
@@ -38,7 +40,7 @@ def examine(settings: Settings, open_database: Callable[[Settings], Database]) -
     streams: dict[str, StreamStanding | None] = {kind.value: None for kind in Kind}
     reached = False
     for finding in _guarded("redis", settings.redis_url, lambda: _redis("redis", redis)):
-        reached = reached or finding.health is not Health.AWAY
+        reached = reached or finding.health not in _UNUSABLE
         yield finding
     if reached:
         streams = {kind.value: read_stream(redis, STREAM_OF_POOL[kind]) for kind in Kind}
@@ -47,7 +49,7 @@ def examine(settings: Settings, open_database: Callable[[Settings], Database]) -
         broker = connect(settings.broker, socket_timeout=5)
         reached = True
         for finding in _guarded("broker", settings.broker, lambda: _redis("broker", broker)):
-            reached = reached and finding.health is not Health.AWAY
+            reached = reached and finding.health not in _UNUSABLE
             yield finding
         broker.close()
     yield from _database(settings, open_database)
@@ -76,12 +78,29 @@ def _guarded(part: str, url: str, ask: Callable[[], Iterable[Finding]]) -> Itera
             "check user, password and ACL",
         )
     except (RedisError, OSError) as error:
+        if _is_untrusted(error):
+            yield Finding(
+                part,
+                Health.MISCONFIGURED,
+                f"the certificate of {address(url)} is not trusted here",
+                "name its authority in the URL, as ?ssl_ca_certs=/path/ca.crt, and the host that it is made for",
+            )
+            return
         yield Finding(
             part,
             Health.AWAY,
             f"{address(url)} does not answer ({type(error).__name__})",
             "start it (`takeaways up` has one for this machine), or set the URL",
         )
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    """Whether a certificate was refused. The client keeps the reason behind an error of its own."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _redis(part: str, redis: Redis) -> Iterator[Finding]:
@@ -172,7 +191,7 @@ def _workers(settings: Settings) -> dict[str, int]:
     app = make_app(settings)
     try:
         answers: Any = app.control.inspect(timeout=ANSWER_SECONDS).active_queues()
-    except (BrokerError, OSError):
+    except (BrokerError, RedisError, OSError):
         answers = None
     finally:
         app.close()

@@ -11,7 +11,9 @@ from typing import Any, Final, TypeVar
 from celery import Celery
 from celery.app.amqp import AMQP
 from kombu import Connection, Queue
+from redis.connection import parse_url
 
+from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.settings import Settings
 
@@ -51,6 +53,7 @@ class _Amqp(AMQP):
 def configuration(settings: Settings) -> dict[str, Any]:
     """Celery's settings as a plain value."""
     return {
+        "broker_use_ssl": tls(settings.broker),
         # A hint is spent when its job has ended, so a killed worker's hints come back.
         "task_acks_late": True,
         # Attempts are counted in the database, so a job that kills its worker cannot go round for ever.
@@ -96,6 +99,25 @@ def configuration(settings: Settings) -> dict[str, Any]:
         # Ours is set up by `telemetry`; Celery's would add a second handler and print our lines twice.
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
+    }
+
+
+def tls(url: str) -> dict[str, Any] | None:
+    """What Celery and Flower are told of TLS, from the `ssl_…` of the URL's query; None for a `redis://` URL.
+
+    The server's certificate is checked unless the URL says otherwise: kombu would check none.
+    """
+    if not url.startswith("rediss://"):
+        return None
+    try:
+        read = parse_url(url)  # type: ignore[no-untyped-call] # redis-py has no types for it
+    except ValueError as error:
+        raise Misconfigured(
+            "the broker's URL cannot be read; use rediss://user:password@host:6379/0"
+        ) from error
+    return {
+        "ssl_cert_reqs": "required",
+        **{name: value for name, value in read.items() if name.startswith("ssl_")},
     }
 
 

@@ -1,0 +1,126 @@
+"""A small deployment on servers that are set up as deploy/ has them: each process is the user that it is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import select
+
+from takeaways.producers import Producer
+from takeaways.schemas.database import Database
+from takeaways.schemas.tables import agents
+from takeaways.workers.cli import main
+from tests.secured import ROOT, SecuredRedis
+from tests.waiting import wait_until
+
+TIMEOUT_SECONDS: Final = 60.0
+FLOWER: Final = ("celery", "--quiet", "-A", "takeaways.workers.app", "flower")
+
+
+@dataclass
+class Deployment:
+    """Processes and commands of ours. `broker` is the server of the hints, where it is another one."""
+
+    redis: SecuredRedis
+    database_url: str
+    folder: Path
+    broker: SecuredRedis | None = None
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def settings(self, user: str) -> dict[str, str]:
+        """The variables of a process that is `user` on Redis."""
+        return {
+            "TAKEAWAYS_HOME": str(self.folder),
+            "TAKEAWAYS_REDIS_URL": self.redis.url(user),
+            "TAKEAWAYS_BROKER_URL": (self.broker or self.redis).url(user),
+            "TAKEAWAYS_DATABASE_URL": self.database_url,
+            "TAKEAWAYS_CONCURRENCY": "2",
+            "TAKEAWAYS_METRICS": "false",
+            "TAKEAWAYS_MODEL_CALLS_AT_ONCE": "10",
+            "TAKEAWAYS_MODEL_TOKENS_A_MINUTE": "100000000",
+            "FLOWER_BASIC_AUTH": "operator:correct-horse",
+            "FLOWER_PORT": "0",
+            "FLOWER_DB": str(self.folder / "flower.db"),
+        }
+
+    def start(self, user: str, *argv: str) -> None:
+        """Start a module as a process of its own."""
+        rest = {name: text for name, text in os.environ.items() if not name.startswith("TAKEAWAYS_")}
+        self.running.append(
+            subprocess.Popen([sys.executable, "-m", *argv], env={**rest, **self.settings(user)}, cwd=ROOT)
+        )
+
+    def start_pools(self) -> None:
+        for kind in ("extraction", "consolidation"):
+            self.start("worker", "takeaways.workers.cli", "worker", kind)
+
+    def start_flower(self) -> None:
+        """Start Flower, and wait until it hears the workers."""
+        self.start("flower", *FLOWER, f"--conf={ROOT / 'deploy' / 'flower' / 'flowerconfig.py'}")
+        wait_until(lambda: _listens((self.broker or self.redis), "flower"), timeout_seconds=TIMEOUT_SECONDS)
+
+    def publish(self, agent_id: str) -> None:
+        """Five runs and a compaction: enough for one extraction and one consolidation."""
+        with Producer(self.redis.url("producer")) as producer:
+            for number in range(5):
+                producer.run_completed(
+                    agent_id=agent_id,
+                    room="quotes",
+                    run_id=f"r{number}",
+                    messages=[{"role": "user", "content": f"Quotes over ${number}0k always need sign-off."}],
+                )
+            producer.room_compacted(agent_id=agent_id, room="quotes", conversation="c1", compaction=1)
+
+    def wait_until_remembered(self, agent_id: str) -> None:
+        database = Database.open(self.database_url)
+
+        def remembered() -> bool:
+            with database.read() as connection:
+                found = connection.scalar(select(agents.c.revision).where(agents.c.agent_id == agent_id))
+            return bool(found)
+
+        try:
+            wait_until(remembered, timeout_seconds=TIMEOUT_SECONDS)
+        finally:
+            database.dispose()
+
+    @contextmanager
+    def as_user(self, user: str) -> Iterator[None]:
+        """The environment of this process, as that of a process of `user`."""
+        before = dict(os.environ)
+        os.environ.update(self.settings(user))
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def command(self, user: str, *argv: str) -> int:
+        """Run one of our commands in this process; its exit code."""
+        with self.as_user(user):
+            try:
+                main(argv)
+            except SystemExit as ended:
+                return ended.code if isinstance(ended.code, int) else 0
+        return 0
+
+    def stop(self) -> None:
+        for process in self.running:
+            process.send_signal(signal.SIGTERM)
+        for process in self.running:
+            process.wait(TIMEOUT_SECONDS)
+        self.running.clear()
+
+
+def _listens(server: SecuredRedis, user: str) -> bool:
+    with server.client("admin", decode_responses=True) as admin:
+        clients: Any = admin.client_list()
+    return any(client["user"] == user and int(client["psub"]) for client in clients)
