@@ -19,6 +19,7 @@ from redis import Redis
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
+from takeaways.schemas.versions import require
 from takeaways.workers.leases import Heartbeat
 from takeaways.workers.models.limiter import Limits, SharedLimiter
 from takeaways.workers.models.prices import PRICES
@@ -67,8 +68,13 @@ class Services:
 
 
 def build(settings: Settings, app: Celery | None = None) -> Services:
-    """Open the database, which has its tables, and make the rest. A worker hands in the `app` that it has."""
+    """Open the database and make the rest. A worker hands in the `app` that it has.
+
+    Raises `Misconfigured` where the database has no tables, or ones that this program cannot work with.
+    """
     database = open_database(settings)
+    with database.read() as connection:
+        require(connection)
     policy = settings.policy
     return Services(
         settings=settings,

@@ -22,7 +22,20 @@ def read_settings(**overrides: object) -> Settings:
 
 
 def open_for_reading(settings: Settings) -> Database:
-    """The database, not brought to a newer version. Raises `Misconfigured` where there is none yet."""
+    """The database, not brought to a newer version.
+
+    Raises `Misconfigured` where there is none yet, or one whose tables this program cannot work with.
+    """
+    from takeaways.schemas.versions import require
+
+    database = open_as_it_is(settings)
+    with database.read() as connection:
+        require(connection)
+    return database
+
+
+def open_as_it_is(settings: Settings) -> Database:
+    """The database, which is not asked anything yet. Raises `Misconfigured` where there is no file."""
     from sqlalchemy.engine import make_url
 
     from takeaways.schemas.database import Database

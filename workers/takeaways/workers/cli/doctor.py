@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from takeaways.workers.cli.context import open_for_reading, read_settings
+from takeaways.workers.cli.context import open_as_it_is, read_settings
 from takeaways.workers.cli.output import AsJson, console, plain, print_json
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def doctor(as_json: AsJson = False) -> None:
     telemetry.configure("text", "ERROR", process="doctor")
     out = console()
     findings = []
-    for finding in examine(settings, open_for_reading):
+    for finding in examine(settings, open_as_it_is):
         findings.append(finding)
         if not as_json:
             _say(out, finding)

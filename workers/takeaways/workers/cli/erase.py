@@ -78,14 +78,13 @@ def _erase(
     from sqlalchemy import select
 
     from takeaways.schemas.tables import agents, erasures
-    from takeaways.workers.bootstrap import connect, open_database
+    from takeaways.workers.bootstrap import connect
     from takeaways.workers.cli.context import open_for_reading
     from takeaways.workers.erasure.erasing import go_on
     from takeaways.workers.intake.erase import erase
 
     settings = read_settings()
-    open_for_reading(settings).dispose()
-    database = open_database(settings)
+    database = open_for_reading(settings)
     try:
         with database.read() as connection:
             known = connection.execute(select(agents.c.agent_id).where(agents.c.agent_id == agent)).first()

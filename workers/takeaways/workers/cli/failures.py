@@ -37,6 +37,11 @@ def code_of(error: TakeawaysError) -> Exit:
 def _database(name: str, origin: BaseException) -> tuple[Exit, str] | None:
     if "no such table" in str(origin) or type(origin).__name__ == "UndefinedTable":
         return Exit.MISCONFIGURED, "the database has no tables yet: run `takeaways migrate`"
+    if "no such column" in str(origin) or type(origin).__name__ == "UndefinedColumn":
+        return (
+            Exit.MISCONFIGURED,
+            "the database's tables are not of this version: `takeaways doctor` says what to do",
+        )
     if name in ("OperationalError", "InterfaceError"):
         return Exit.UNAVAILABLE, f"the database does not answer ({_first_line(origin)})"
     return None

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from takeaways.workers.cli.context import open_for_reading, read_settings
+from takeaways.workers.cli.context import open_as_it_is, read_settings
 from takeaways.workers.cli.output import print_text
 
 PORT = 9600
@@ -36,7 +36,7 @@ def metrics(
 
     settings = read_settings()
     telemetry.configure(settings.log_format, settings.log_level, process="metrics")
-    open_for_reading(settings).dispose()
+    open_as_it_is(settings).dispose()
     collector = Standing(settings)
     registry = CollectorRegistry()
     registry.register(collector)
