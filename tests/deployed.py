@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sqlalchemy import select
 
@@ -25,14 +25,21 @@ TIMEOUT_SECONDS: Final = 60.0
 FLOWER: Final = ("celery", "--quiet", "-A", "takeaways.workers.app", "flower")
 
 
+class Server(Protocol):
+    def url(self, user: str) -> str:
+        """The address of a Redis for a process that is `user` on it."""
+        ...
+
+
 @dataclass
 class Deployment:
     """Processes and commands of ours. `broker` is the server of the hints, where it is another one."""
 
-    redis: SecuredRedis
+    redis: Server
     database_url: str
     folder: Path
-    broker: SecuredRedis | None = None
+    broker: Server | None = None
+    more: dict[str, str] = field(default_factory=dict)
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def settings(self, user: str) -> dict[str, str]:
@@ -49,6 +56,7 @@ class Deployment:
             "FLOWER_BASIC_AUTH": "operator:correct-horse",
             "FLOWER_PORT": "0",
             "FLOWER_DB": str(self.folder / "flower.db"),
+            **self.more,
         }
 
     def start(self, user: str, *argv: str) -> None:
@@ -62,10 +70,10 @@ class Deployment:
         for kind in ("extraction", "consolidation"):
             self.start("worker", "takeaways.workers.cli", "worker", kind)
 
-    def start_flower(self) -> None:
+    def start_flower(self, broker: SecuredRedis) -> None:
         """Start Flower, and wait until it hears the workers."""
         self.start("flower", *FLOWER, f"--conf={ROOT / 'deploy' / 'flower' / 'flowerconfig.py'}")
-        wait_until(lambda: _listens((self.broker or self.redis), "flower"), timeout_seconds=TIMEOUT_SECONDS)
+        wait_until(lambda: _listens(broker, "flower"), timeout_seconds=TIMEOUT_SECONDS)
 
     def publish(self, agent_id: str) -> None:
         """Five runs and a compaction: enough for one extraction and one consolidation."""

@@ -53,9 +53,9 @@ class SecuredRedis:
     scheme: str = "redis"
     query: str = ""
 
-    def url(self, user: str, *, database: int = 0) -> str:
+    def url(self, user: str) -> str:
         return (
-            f"{self.scheme}://{user}:{self.passwords[user]}@127.0.0.1:{self.port}/{database}"
+            f"{self.scheme}://{user}:{self.passwords[user]}@127.0.0.1:{self.port}/0"
             f"{'?' if self.query else ''}{self.query}"
         )
 

@@ -49,7 +49,7 @@ def test_a_whole_deployment_is_refused_nothing(
 ) -> None:
     """The users that we ship are enough for all that runs: producers, pools, metrics, Flower and the commands."""
     deployment.start_pools()
-    deployment.start_flower()
+    deployment.start_flower(server)
 
     deployment.publish("scout")
     deployment.wait_until_remembered("scout")

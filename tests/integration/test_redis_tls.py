@@ -70,7 +70,7 @@ def test_a_whole_deployment_talks_over_tls(
     deployment = Deployment(server, str(sqlite_database.engine.url), tmp_path)
     try:
         deployment.start_pools()
-        deployment.start_flower()
+        deployment.start_flower(server)
 
         deployment.publish("scout")
         deployment.wait_until_remembered("scout")
