@@ -12,15 +12,17 @@ from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers.extraction import backlog
 from takeaways.workers.extraction.answer import Accepted, accept
+from takeaways.workers.extraction.filling import filled
 from takeaways.workers.extraction.render import caps_of
 from takeaways.workers.extraction.segment import Planned, next_request
 from takeaways.workers.jobs import kept_answers, quarantine
-from takeaways.workers.jobs.budgets import extraction_tokens
+from takeaways.workers.jobs.budgets import extraction_tokens, step_tokens
 from takeaways.workers.jobs.job import Job
 from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.leases import fenced
 from takeaways.workers.leases.claim import attempts_key
 from takeaways.workers.models import ExtractionAnswer
+from takeaways.workers.models.requests import ExtractionRequest
 
 
 class Extraction:
@@ -99,11 +101,22 @@ class Extraction:
             return None, {}
         room_tokens = extraction_tokens(job.window, model.overhead_tokens(Kind.EXTRACTION))
         budget_tokens, caps = job.at_most(room_tokens), caps_of(job.services.policy)
-        planned = next_request(rooms, budget_tokens, model.count_tokens, caps)
-        if self._one_room:
+
+        def plan(tokens: int) -> Planned:
+            planned = next_request(rooms, tokens, model.count_tokens, caps)
+            if not self._one_room:
+                return planned
             oldest = [room for room in rooms if room.room_id == planned.message_keys[0][0]]
-            planned = next_request(oldest, budget_tokens, model.count_tokens, caps)
+            return next_request(oldest, tokens, model.count_tokens, caps)
+
+        if budget_tokens < room_tokens:  # something was too large: no step grows then
+            planned = plan(budget_tokens)
+        else:
+            planned = filled(plan, budget_tokens, step_tokens(job.window), self._exact_tokens)
         return planned, {key: revisions[key] for key in planned.message_keys}
+
+    def _exact_tokens(self, request: ExtractionRequest) -> int | None:
+        return self._job.model.exact_tokens(request, self._job.call)
 
     def _commit(self, revisions: dict[backlog.Key, int], accepted: Accepted) -> None:
         job = self._job

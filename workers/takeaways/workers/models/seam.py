@@ -85,6 +85,13 @@ class MemoryModel(Protocol):
         """Tokens of the instructions and the schema that go with every request of this kind; errs high."""
         ...
 
+    def exact_tokens(self, request: ExtractionRequest, call: Call) -> int | None:
+        """How many tokens the whole request takes, instructions included, by the provider's own count.
+
+        None where it gives none, for whatever reason: then the estimate stands.
+        """
+        ...
+
     def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
         """Read what is new in the rooms; answer with a summary and candidates for each."""
         ...

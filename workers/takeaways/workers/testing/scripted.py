@@ -101,6 +101,10 @@ class ScriptedModel:
     def overhead_tokens(self, kind: Kind) -> int:
         return self._overhead
 
+    def exact_tokens(self, request: ExtractionRequest, call: Call) -> int | None:
+        """The estimate is all there is."""
+        return None
+
     def then_extract(self, *script: Extracts) -> None:
         """Add to the script of extractions."""
         with self._lock:

@@ -28,6 +28,7 @@ from takeaways.schemas.errors import (
     ParkedBecause,
     TooLong,
 )
+from takeaways.schemas.ids import digest
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.usage import NO_USAGE, Usage
 from takeaways.workers.consolidation import render as consolidation
@@ -102,6 +103,7 @@ class AnthropicModel:
         self._manners: dict[Kind, Manner] = {}
         self._scale = 1.0
         self._no_counts_until = 0.0
+        self._last_count: tuple[str, int] | None = None
 
     @property
     def name(self) -> str:
@@ -225,21 +227,43 @@ class AnthropicModel:
         told += estimate(json.dumps(made.get("output_config", {}), separators=(",", ":")))
         estimated = told + sum(estimate(turn["content"]) for turn in made["messages"]) + SPARE_TOKENS
         scaled = self._scaled(estimated)
-        if scaled < NEAR * step_tokens(self.window) or time.monotonic() < self._no_counts_until:
+        if scaled < NEAR * step_tokens(self.window):
             return scaled
-        try:
-            true = self._connection.count(
-                self._name, made, replace(call, timeout_seconds=min(call.timeout_seconds, _COUNT_SECONDS))
-            )
-        except CallAborted:
-            raise
-        except FromModel as failure:
-            if isinstance(failure, TooLong):
-                raise
-            if isinstance(failure, ModelRejected | ModelParked):  # this server does not count
-                self._no_counts_until = time.monotonic() + _ASK_AGAIN_SECONDS
+        true = self._count(made, call)
+        if true is None:
             return scaled
         self.counted(estimated, true)
+        return true
+
+    def exact_tokens(self, request: ExtractionRequest, call: Call) -> int | None:
+        """What the provider counts of the request that `extract` would send."""
+        kind = Kind.EXTRACTION
+        turns = first_turn(extraction.render(request))
+        try:
+            return self._count(
+                body(self._name, kind, output_schema(_SCHEMAS[kind]), turns, self.manner(kind)), call
+            )
+        except (CallAborted, TooLong):
+            return None
+
+    def _count(self, made: dict[str, Any], call: Call) -> int | None:
+        """The provider's count, asked once for the same request; None where it gives none now. Raises `TooLong`."""
+        key = digest(json.dumps(made, sort_keys=True))
+        last = self._last_count
+        if last is not None and last[0] == key:
+            return last[1]
+        if time.monotonic() < self._no_counts_until:
+            return None
+        seconds = min(call.timeout_seconds, _COUNT_SECONDS)
+        try:
+            true = self._connection.count(self._name, made, replace(call, timeout_seconds=seconds))
+        except (CallAborted, TooLong):
+            raise
+        except FromModel as failure:
+            if isinstance(failure, ModelRejected | ModelParked):  # this server does not count
+                self._no_counts_until = time.monotonic() + _ASK_AGAIN_SECONDS
+            return None
+        self._last_count = key, true
         return true
 
     def send(self, made: dict[str, Any], call: Call) -> Reply:

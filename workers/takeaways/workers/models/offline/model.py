@@ -61,6 +61,10 @@ class OfflineModel:
         """Nothing goes with a request: the instructions are code."""
         return 0
 
+    def exact_tokens(self, request: ExtractionRequest, call: Call) -> int | None:
+        """The estimate is all there is."""
+        return None
+
     def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
         """The lessons that the rooms state in so many words, and a summary of each."""
         _check(call)
