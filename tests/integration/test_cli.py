@@ -260,6 +260,19 @@ def test_dead_letters_are_listed_shown_and_settled(run: Run, sqlite_database: Da
     assert run("dead-letters", "list", "--json").json == []
 
 
+def test_dead_letters_of_one_reason_are_settled_together(run: Run, sqlite_database: Database) -> None:
+    """After an upgrade, or a producer's mistake, there may be thousands: nobody types their ids."""
+    for number in range(3):
+        put_letter(sqlite_database, f"d:{number}", b"whole")
+
+    assert run("dead-letters", "discard", "--reason", "bad_field").code == 0
+    assert len(run("dead-letters", "list", "--json").json) == 3
+    assert run("dead-letters", "discard", "--reason", "not_json").code == 0
+    assert run("dead-letters", "list", "--json").json == []
+    assert run("dead-letters", "discard").code == 2
+    assert run("dead-letters", "discard", "d:1", "--reason", "not_json").code == 2
+
+
 def test_a_dead_letter_is_published_again_byte_for_byte(
     run: Run, sqlite_database: Database, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +339,7 @@ def put_letter(database: Database, letter_id: str, raw: bytes) -> None:
             insert(dead_letters).values(
                 dead_letter_id=letter_id,
                 stream=RUNS_STREAM,
-                entry_id=f"{len(letter_id)}-0",
+                entry_id=f"{letter_id}-0",
                 reason="not_json",
                 detail="it ends in the middle",
                 raw=raw,

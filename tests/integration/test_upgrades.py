@@ -191,6 +191,8 @@ def test_an_older_worker_goes_on_after_the_tables_were_expanded(system: Pipeline
     publish(redis_url, 5, "Customer 5 pays in yen.", channel="mail", room={"id": "quotes", "language": "ja"})
     with system.database.write() as connection:
         connection.execute(text("UPDATE agents SET language = 'ja' WHERE agent_id = 'scout'"))
+        begun = {"reason": "asked", "upto": 10, "asked": 0, "mood": "good"}
+        connection.execute(sa.update(agents).values(extraction_pass=begun))
         connection.execute(text("INSERT INTO reminders VALUES ('scout', 1772500000000)"))
     taken = system.take_in()
     system.flush()

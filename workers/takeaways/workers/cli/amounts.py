@@ -18,8 +18,10 @@ def span_ms(milliseconds: int) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """`1 run`, `7 runs`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    """`1 run`, `7 runs`, `2 batches`."""
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number:,} {thing}{'es' if thing.endswith('ch') else 's'}"
 
 
 def dollars(microdollars: int) -> str:

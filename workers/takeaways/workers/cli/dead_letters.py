@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,17 @@ from takeaways.workers.cli.help import command
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, print_text, table
 from takeaways.workers.exits import Exit
 
+if TYPE_CHECKING:
+    from takeaways.schemas.database import Database
+
 group = typer.Typer(
     no_args_is_help=True, help="See and settle events that could not be taken in. They are kept whole."
 )
 Letter = Annotated[str, typer.Argument(metavar="ID", help="A dead letter's id, as `list` shows it.")]
-Letters = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, as `list` shows them.")]
+Letters = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Ids, as `list` shows them.")]
+Reason = Annotated[
+    DeadLetterReason | None, typer.Option(help="All open ones that were set aside for this, in place of ids.")
+]
 
 
 @command(group, "list")
@@ -92,10 +98,10 @@ def show(letter_id: Letter, as_json: AsJson = False) -> None:
 
 
 @command(group)
-def retry(letter_ids: Letters, as_json: AsJson = False) -> None:
+def retry(letter_ids: Letters = None, reason: Reason = None, as_json: AsJson = False) -> None:
     """Publish them again, byte for byte, for instance to newer workers.
 
-    Example: `takeaways dead-letters retry d:0123…`
+    Examples: `takeaways dead-letters retry d:0123…`, `takeaways dead-letters retry --reason unknown_version`
     """
     from takeaways.workers.bootstrap import connect
     from takeaways.workers.intake import deadletters
@@ -103,7 +109,8 @@ def retry(letter_ids: Letters, as_json: AsJson = False) -> None:
     settings = read_settings()
     database, redis = open_for_reading(settings), connect(settings.redis_url)
     try:
-        done = _each(letter_ids, lambda one: {"entry": deadletters.retry(database, redis, one)})
+        meant = _meant(database, letter_ids, reason)
+        done = _each(meant, lambda one: {"entry": deadletters.retry(database, redis, one)})
     finally:
         redis.close()
         database.dispose()
@@ -111,10 +118,10 @@ def retry(letter_ids: Letters, as_json: AsJson = False) -> None:
 
 
 @command(group)
-def discard(letter_ids: Letters, as_json: AsJson = False) -> None:
+def discard(letter_ids: Letters = None, reason: Reason = None, as_json: AsJson = False) -> None:
     """Settle them without publishing.
 
-    Example: `takeaways dead-letters discard d:0123…`
+    Examples: `takeaways dead-letters discard d:0123…`, `takeaways dead-letters discard --reason not_json`
     """
     from takeaways.workers.intake import deadletters
 
@@ -124,10 +131,20 @@ def discard(letter_ids: Letters, as_json: AsJson = False) -> None:
 
     database = open_for_reading(read_settings())
     try:
-        done = _each(letter_ids, settle)
+        done = _each(_meant(database, letter_ids, reason), settle)
     finally:
         database.dispose()
     _report(done, "discarded", as_json)
+
+
+def _meant(database: Database, letter_ids: list[str] | None, reason: DeadLetterReason | None) -> list[str]:
+    from takeaways.workers.intake.deadletters import list_open
+
+    if bool(letter_ids) == (reason is not None):
+        raise typer.BadParameter("name ids, or a reason with --reason")
+    if reason is None:
+        return letter_ids or []
+    return [letter.id for letter in list_open(database, limit=None, reason=reason)]
 
 
 def _each(letter_ids: list[str], action: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:

@@ -72,6 +72,35 @@ def flush(
     report_flushed(flushed, as_json)
 
 
+def retry(
+    agents: Annotated[list[str] | None, typer.Argument(help="Only these agents; without any, all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let the workers try again now what was set aside, without waiting for its time.
+
+    For when the reason is gone: a bug that was mended, a model, a limit. Each batch is tried alone, and one that
+    fails again waits longer than before. `takeaways status AGENT` shows what is set aside, and why.
+
+    Examples: `takeaways retry scout`, `takeaways retry`
+    """
+    from takeaways.workers.schedule.asked import ask_set_aside
+
+    services = build_services(read_settings())
+    try:
+        for agent in agents or ():
+            _must_exist(services, agent)
+        asked = ask_set_aside(services.database, agents or None)
+    finally:
+        services.close()
+    if as_json:
+        print_json([{"agent": agent, "batches": number} for agent, number in asked.items()])
+        return
+    for agent, number in asked.items():
+        console().print(plain(f"{agent}: {count(number, 'batch')} to be tried again by the workers"))
+    if not asked:
+        console().print("Nothing is set aside.")
+
+
 def report_flushed(flushed: tuple[Flushed, ...], as_json: bool) -> None:
     """Print what a flush did; exits 1 when something still waits."""
     if as_json:

@@ -112,9 +112,9 @@ def put(connection: Connection, letters: Sequence[DeadLetter], *, at_ms: int) ->
 
 
 def list_open(
-    database: Database, *, limit: int = 100, reason: DeadLetterReason | None = None
+    database: Database, *, limit: int | None = 100, reason: DeadLetterReason | None = None
 ) -> list[Listed]:
-    """The open dead letters, oldest first."""
+    """The open dead letters, oldest first; at most `limit`, or all."""
     columns = [dead_letters.c[name] for name in ("stream", "entry_id", "reason", "detail")]
     columns += [dead_letters.c[name] for name in ("source", "event_id", "agent_id", "at_ms", "state")]
     statement = (

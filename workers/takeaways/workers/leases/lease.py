@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from takeaways.schemas.queues import Kind
@@ -29,7 +29,9 @@ class Pass:
 
     @classmethod
     def stored(cls, value: dict[str, Any]) -> Self:
-        return cls(**{**value, "reason": Reason(value["reason"])})
+        """Read what `to_json` wrote. What a newer worker stored beside it is ignored."""
+        known = {field.name: value[field.name] for field in fields(cls) if field.name in value}
+        return cls(**{**known, "reason": Reason(value["reason"])})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import structlog
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import BadInput
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.queues import Kind
-from takeaways.schemas.tables import agents
+from takeaways.schemas.tables import agents, quarantines
 
 log = structlog.get_logger(__name__)
 
@@ -36,3 +36,32 @@ def ask(database: Database, agent_ids: Iterable[str], kinds: Iterable[Kind]) -> 
                 update(agents).where(agents.c.agent_id == agent_id).values(marks)
             ).rowcount
     return marked
+
+
+def ask_set_aside(database: Database, agent_ids: Iterable[str] | None = None) -> dict[str, int]:
+    """Let what was set aside be tried again now, of these agents or of all. Returns the batches by agent.
+
+    For when the reason is gone: a bug, a model, a limit. Each batch is tried alone, as it would be later.
+    """
+    open_ones = [quarantines.c.lifted_at_ms.is_(None)]
+    if agent_ids is not None:
+        open_ones.append(quarantines.c.agent_id.in_(list(agent_ids)))
+    with database.write() as connection:
+        at_ms = now_ms(connection)
+        counted = connection.execute(
+            select(quarantines.c.agent_id, quarantines.c.kind, func.count())
+            .where(*open_ones)
+            .group_by(quarantines.c.agent_id, quarantines.c.kind)
+            .order_by(quarantines.c.agent_id, quarantines.c.kind)
+        ).all()
+        batches: dict[str, int] = {}
+        for agent_id, kind, number in counted:
+            # The agent first, as everywhere, so that a job that sets one aside meanwhile waits for this.
+            connection.execute(
+                update(agents)
+                .where(agents.c.agent_id == agent_id)
+                .values({f"{kind}_retry_ms": at_ms, "wake_at_ms": at_ms})
+            )
+            batches[agent_id] = batches.get(agent_id, 0) + number
+        connection.execute(update(quarantines).where(*open_ones).values(retry_at_ms=at_ms))
+    return batches
