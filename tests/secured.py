@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import redis
 from sqlalchemy import URL
 
@@ -116,6 +118,7 @@ def secured_redis(
 # --- PostgreSQL ---------------------------------------------------------------------------------
 
 ROLES_FILE: Final = ROOT / "deploy" / "postgres" / "roles.sql"
+PGBOUNCER_FILE: Final = ROOT / "deploy" / "postgres" / "pgbouncer.ini"
 ROLES: Final = ("migrate", "work", "recall", "read")
 
 
@@ -162,3 +165,53 @@ def secured_postgres(empty: URL) -> SecuredPostgres:
     finally:
         database.dispose()
     return made
+
+
+# --- PgBouncer ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def pgbouncer(server: SecuredPostgres, folder: Path, *, pool_size: int) -> Iterator[SecuredPostgres]:
+    """PgBouncer with the settings of deploy/, and with so few connections to the server for each role."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("no pgbouncer is installed here")
+    port = free_port()
+    users = "".join(f'"takeaways_{role}" "{password}"\n' for role, password in server.passwords.items())
+    (folder / "users.txt").write_text(users, "utf-8")
+    (folder / "pgbouncer.ini").write_text(
+        f"""
+        [databases]
+        * = host={server.superuser.query["host"]}
+        [pgbouncer]
+        %include {PGBOUNCER_FILE}
+        listen_addr = 127.0.0.1
+        listen_port = {port}
+        unix_socket_dir =
+        auth_type = plain
+        auth_file = {folder / "users.txt"}
+        default_pool_size = {pool_size}
+        """.replace("        ", ""),
+        "utf-8",
+    )
+    # It refuses to run as root; who runs the server reaches the server's socket.
+    owner = Path(str(server.superuser.query["host"])).owner()
+    other_user = ["--user", owner] if os.geteuid() == 0 else []
+    for place in (folder, *folder.parents[:2], *folder.iterdir()):
+        place.chmod(place.stat().st_mode | 0o055)
+    with (folder / "pgbouncer.log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, *other_user, str(folder / "pgbouncer.ini")], stdout=log, stderr=log
+        )
+
+    def answers() -> bool:
+        assert process.poll() is None, (folder / "pgbouncer.log").read_text()[-2_000:]
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        wait_until(answers)
+        yield replace(server, superuser=server.superuser.set(host="127.0.0.1", port=port, query={}))
+    finally:
+        process.terminate()
+        process.wait(20)
