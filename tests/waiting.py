@@ -6,10 +6,15 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], *, timeout_seconds: float = 20.0) -> None:
-    """Return as soon as `condition()` is true. Raises `AssertionError` naming it when it never becomes so."""
+def wait_until(
+    condition: Callable[[], object], *, timeout_seconds: float = 20.0, every_seconds: float = 0.01
+) -> None:
+    """Return as soon as `condition()` is true. Raises `AssertionError` naming it when it never becomes so.
+
+    Ask more rarely than `every_seconds` says by default where asking itself is work for what is waited for.
+    """
     give_up = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > give_up:
             raise AssertionError(f"after {timeout_seconds} s still not so: {condition!r}")
-        time.sleep(0.01)
+        time.sleep(every_seconds)

@@ -43,6 +43,15 @@ class History:
     def of(self, table: str, agent_id: str) -> list[Row]:
         return [row for row in self.rows[table] if row["agent_id"] == agent_id]
 
+    def only(self, prefix: str) -> History:
+        """What concerns the agents whose ids begin so; Redis as it is."""
+        rows = {
+            name: tuple(row for row in found if str(row["agent_id"] or "").startswith(prefix))
+            for name, found in self.rows.items()
+        }
+        memories = {name: memory for name, memory in self.memories.items() if name.startswith(prefix)}
+        return History(rows, memories, self.pending, self.queued)
+
     @property
     def agent_ids(self) -> list[str]:
         return sorted(row["agent_id"] for row in self.rows["agents"])

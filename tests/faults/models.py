@@ -6,7 +6,9 @@ import os
 import signal
 from typing import Final
 
+from takeaways.schemas.errors import CallAborted
 from takeaways.workers.models import Answered, Call, ExtractionAnswer
+from takeaways.workers.models.offline import OfflineModel
 from takeaways.workers.models.requests import ExtractionRequest
 from takeaways.workers.testing import ScriptedModel
 
@@ -35,3 +37,16 @@ class Mortal(ScriptedModel):
 
 def mortal() -> ScriptedModel:
     return Mortal()
+
+
+class Unhurried(OfflineModel):
+    """The model that ships, with extractions that take long enough to be interrupted."""
+
+    def extract(self, request: ExtractionRequest, call: Call) -> Answered[ExtractionAnswer]:
+        if call.abort.wait(2 * DELAY_SECONDS):
+            raise CallAborted("the call was called off")
+        return super().extract(request, call)
+
+
+def unhurried() -> OfflineModel:
+    return Unhurried()
