@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything runs from .venv, which the targets install first.
 .DEFAULT_GOAL := help
-.PHONY: tokens outage help demo up test check format install install-run migration-check quality readme-figures fairness schemas settings lock clean
+.PHONY: coverage tokens outage help demo up test check format install install-run migration-check quality readme-figures fairness schemas settings lock clean
 
 BIN := .venv/bin
 # They wait more than they compute, so three do on two cores; `make test WORKERS=0` runs them in one process.
@@ -18,8 +18,11 @@ demo: install-run ## Play three conversations through the whole pipeline, and sh
 up: install-run ## The same pipeline as a server that stays: Redis, both pools, one data folder
 	@$(BIN)/takeaways up
 
-test: check ## All checks, then all tests with coverage
-	@$(BIN)/pytest -n $(WORKERS) --dist loadscope --durations 10 --cov --cov-report term --cov-report xml:build/coverage.xml
+test: check ## All checks, then all tests
+	@$(BIN)/pytest -n $(WORKERS) --dist loadscope --durations 10
+
+coverage: install ## All tests with coverage, which takes half as long again: build/coverage.xml
+	@$(BIN)/pytest -n $(WORKERS) --dist loadscope --cov --cov-report term --cov-report xml:build/coverage.xml
 
 check: install ## Lint, format, types, import rules
 	$(BIN)/ruff check .
