@@ -50,9 +50,18 @@ class Database:
 
     @classmethod
     def open(
-        cls, url: str | URL, *, pool_size: int = 10, statement_timeout_seconds: float = 30.0
+        cls,
+        url: str | URL,
+        *,
+        pool_size: int = 10,
+        statement_timeout_seconds: float = 30.0,
+        idle_timeout_seconds: float = 30.0,
     ) -> Database:
-        """Connect lazily to `sqlite:///file` or `postgresql://…`. Raises `Misconfigured` for anything else."""
+        """Connect lazily to `sqlite:///file` or `postgresql://…`. Raises `Misconfigured` for anything else.
+
+        On PostgreSQL a statement ends with an error after so long, its waits for locks included, and a process that
+        stands still inside a transaction loses it after `idle_timeout_seconds`, with its locks: before its lease.
+        """
         try:
             parsed = make_url(url)
         except ArgumentError:
@@ -62,7 +71,7 @@ class Database:
         if parsed.get_backend_name() == "sqlite":
             return cls(_sqlite(parsed))
         if parsed.get_backend_name() == "postgresql":
-            return cls(_postgresql(parsed, pool_size, statement_timeout_seconds))
+            return cls(_postgresql(parsed, pool_size, statement_timeout_seconds, idle_timeout_seconds))
         raise Misconfigured(
             f"{parsed.get_backend_name()} is not supported; use sqlite:///path/to/file or postgresql://…"
         )
@@ -122,6 +131,11 @@ def is_retryable(error: DBAPIError) -> bool:
     """Whether the transaction lost a race (deadlock, serialisation, lock time-out) and may simply be repeated."""
     state = getattr(error.orig, "sqlstate", None)
     return state in ("40P01", "40001", "55P03") or "database is locked" in str(error.orig)
+
+
+def is_lock_timeout(error: DBAPIError) -> bool:
+    """Whether a lock was waited for as long as `write(lock_timeout_ms=…)` allows: somebody else holds a row."""
+    return getattr(error.orig, "sqlstate", None) == "55P03"
 
 
 def now_ms(connection: Connection) -> int:
@@ -194,7 +208,9 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
-def _postgresql(url: URL, pool_size: int, statement_timeout_seconds: float) -> Engine:
+def _postgresql(
+    url: URL, pool_size: int, statement_timeout_seconds: float, idle_timeout_seconds: float
+) -> Engine:
     engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="READ COMMITTED",
@@ -206,10 +222,16 @@ def _postgresql(url: URL, pool_size: int, statement_timeout_seconds: float) -> E
         connect_args={"prepare_threshold": None, "connect_timeout": 10},
     )
 
+    # Of the transaction and not of the connection, which PgBouncer gives to others too; both in one round trip.
+    limits = (
+        f"SET LOCAL statement_timeout = {int(statement_timeout_seconds * 1000)};"
+        f"SET LOCAL idle_in_transaction_session_timeout = {int(idle_timeout_seconds * 1000)}"
+    )
+
     @event.listens_for(engine, "begin")
     def began(connection: Connection) -> None:
         connection.info.pop("begin", None)
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(statement_timeout_seconds * 1000)}")
+        connection.exec_driver_sql(limits)
 
     _dispose_after_fork(engine)
     return engine

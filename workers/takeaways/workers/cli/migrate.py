@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from takeaways.workers.cli.context import read_settings
 from takeaways.workers.cli.output import AsJson, print_json, print_text
+
+# An index of a large table takes longer than any statement of a worker may.
+_LONGEST_SECONDS: Final = 3600.0
 
 
 def migrate(as_json: AsJson = False) -> None:
@@ -21,7 +26,7 @@ def migrate(as_json: AsJson = False) -> None:
     settings = read_settings()
     if settings.uses_sqlite and not settings.database_url:
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    database = Database.open(settings.database)
+    database = Database.open(settings.database, statement_timeout_seconds=_LONGEST_SECONDS)
     try:
         version = run(database)
     finally:

@@ -16,8 +16,9 @@ from typing import Any
 
 import structlog
 from sqlalchemy import select, update
+from sqlalchemy.exc import DBAPIError
 
-from takeaways.schemas.database import now_ms
+from takeaways.schemas.database import is_lock_timeout, now_ms
 from takeaways.schemas.errors import (
     AnswerCut,
     AnswerUnreadable,
@@ -60,18 +61,23 @@ def run_job(
     """
     if services.drain.is_set():
         return JobResult(Outcome.INTERRUPTED, detail="the worker shuts down")
-    if (held := _held_by_its_model(kind, agent_id, services)) is not None:
-        return held
-    fault_point("before_claim")
-    job_id = uuid.uuid4().hex
-    claimed = claim(
-        services.database,
-        agent_id,
-        kind,
-        owner=services.owner,
-        job_id=job_id,
-        policy=services.policy,
-    )
+    try:
+        if (held := _held_by_its_model(kind, agent_id, services)) is not None:
+            return held
+        fault_point("before_claim")
+        job_id = uuid.uuid4().hex
+        claimed = claim(
+            services.database,
+            agent_id,
+            kind,
+            owner=services.owner,
+            job_id=job_id,
+            policy=services.policy,
+        )
+    except DBAPIError as error:
+        if not is_lock_timeout(error):
+            raise
+        return JobResult(Outcome.BUSY, detail="another process keeps the agent's row locked")
     if isinstance(claimed, NotClaimed):
         return _not_claimed(claimed)
     fault_point("after_claim")

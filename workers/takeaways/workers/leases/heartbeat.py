@@ -13,13 +13,15 @@ import structlog
 from sqlalchemy import select, tuple_, update
 from sqlalchemy.exc import DBAPIError
 
-from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.database import Database, is_lock_timeout, lease_clock, now_ms
 from takeaways.schemas.tables import agents
 from takeaways.workers.leases.lease import Lease
 
 log = structlog.get_logger(__name__)
 
 LEAST_SILENCE_SECONDS: Final = 20.0
+LOCK_TIMEOUT_MS = 5_000
+_Key = tuple[str, int, str]
 
 
 def silence_seconds(lease_seconds: float) -> float:
@@ -113,22 +115,41 @@ class Heartbeat:
                     watched.abort.set()
         self._last_beat = time.monotonic()
 
-    def _renew(self, keys: list[tuple[str, int, str]]) -> set[tuple[str, int, str]]:
-        ours = tuple_(agents.c.agent_id, agents.c.epoch, agents.c.owner).in_(keys)
-        with self._database.write() as connection:
+    def _renew(self, keys: list[_Key]) -> set[_Key]:
+        """Renew these leases; returns those that are still ours."""
+        try:
+            return self._renewed(keys, skip_locked=False)
+        except DBAPIError as error:
+            if not is_lock_timeout(error):
+                raise
+        # One agent whose row somebody keeps locked must not let the leases of all others run out.
+        log.warning("an agent is locked by another process; the other leases are renewed")
+        return self._renewed(keys, skip_locked=True)
+
+    def _renewed(self, keys: list[_Key], *, skip_locked: bool) -> set[_Key]:
+        lease = (agents.c.agent_id, agents.c.epoch, agents.c.owner)
+        ours = tuple_(*lease).in_(keys)
+        with self._database.write(lock_timeout_ms=LOCK_TIMEOUT_MS) as connection:
             # Lock first, then read the clock: an instant read before a wait may have passed.
-            connection.execute(
-                select(agents.c.agent_id).where(ours).order_by(agents.c.agent_id).with_for_update()
-            ).all()
+            locked = connection.execute(
+                select(agents.c.agent_id)
+                .where(ours)
+                .order_by(agents.c.agent_id)
+                .with_for_update(skip_locked=skip_locked)
+            ).scalars()
             clock_ms, clock_boot = lease_clock(connection)
             renewed = connection.execute(
                 update(agents)
-                .where(ours)
+                .where(ours, agents.c.agent_id.in_(locked.all()))
                 .values(
                     lease_until_ms=clock_ms + self._lease_ms,
                     lease_boot=clock_boot,
                     wake_at_ms=now_ms(connection) + self._lease_ms,
                 )
-                .returning(agents.c.agent_id, agents.c.epoch, agents.c.owner)
+                .returning(*lease)
             )
-            return {(row.agent_id, row.epoch, row.owner) for row in renewed}
+            kept = {(row.agent_id, row.epoch, row.owner) for row in renewed}
+            if skip_locked:
+                unchanged = connection.execute(select(*lease).where(ours))
+                kept |= {(row.agent_id, row.epoch, row.owner) for row in unchanged}
+            return kept
