@@ -37,9 +37,9 @@ _WORKER = textwrap.dedent(
             print("calling", flush=True)
             return super().consolidate(request, call)
 
-    url, agent_id, kind, delay_seconds, policy = sys.argv[1:]
+    url, agent_id, kind, delay_seconds, policy, beat_seconds = sys.argv[1:]
     database, policy = Database.open(url), Policy(**json.loads(policy))
-    heartbeat = Heartbeat(database, lease_seconds=policy.lease_seconds)
+    heartbeat = Heartbeat(database, lease_seconds=float(beat_seconds))
     model = Slow(delay_seconds=float(delay_seconds))
     services = Services(database, policy, model, heartbeat, owner="victim")
     print(run_job(Kind(kind), agent_id, services).outcome, flush=True)
@@ -55,13 +55,29 @@ def victim(
     delay_seconds: float,
     kind: Kind = Kind.EXTRACTION,
     policy: Policy | None = None,
+    beats: bool = True,
 ) -> Iterator[subprocess.Popen[str]]:
-    """One job for an agent in a process of its own, which waits for its model by now. It dies with the block."""
+    """One job for an agent in a process of its own, which waits for its model by now. It dies with the block.
+
+    One that is to be frozen renews no lease (`beats`): frozen in the middle of that it would hold its locks.
+    """
     url = database.engine.url.render_as_string(hide_password=False)
-    wanted = json.dumps(asdict(policy or Policy(lease_seconds=1.5)))
+    policy = policy or Policy(lease_seconds=1.5)
+    wanted = json.dumps(asdict(policy))
+    beat_seconds = policy.lease_seconds if beats else 600.0
     path = os.pathsep.join([str(_ROOT), *sys.path])
     process = subprocess.Popen(
-        [sys.executable, "-c", _WORKER, url, agent_id, kind.value, str(delay_seconds), wanted],
+        [
+            sys.executable,
+            "-c",
+            _WORKER,
+            url,
+            agent_id,
+            kind.value,
+            str(delay_seconds),
+            wanted,
+            str(beat_seconds),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         cwd=_ROOT,

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,11 +44,14 @@ EVENTS = [
 ONE_PROCESS = """
 import sys
 from takeaways.schemas.database import Database
+from takeaways.workers.leases import Heartbeat
 from takeaways.workers.testing import ScriptedModel
 from tests.faults.test_steps import POLICY, do_everything
 from tests.pipeline import pipeline
 
 with pipeline(Database.open(sys.argv[1]), sys.argv[2], ScriptedModel(), POLICY) as system:
+    # A beat that is frozen in the middle of its transaction would hold the whole SQLite file.
+    system.services.heartbeat = Heartbeat(system.database, lease_seconds=600)
     do_everything(system)
 """
 
@@ -71,16 +76,21 @@ def do_everything(system: Pipeline) -> None:
     system.work()
 
 
-def in_a_process(system: Pipeline, fault: str) -> subprocess.Popen[str]:
-    """The same in a process of its own, which fails at a place."""
+@contextmanager
+def in_a_process(system: Pipeline, fault: str) -> Iterator[subprocess.Popen[str]]:
+    """The same in a process of its own, which fails at a place. It dies with the block, frozen or not."""
     url = system.database.engine.url.render_as_string(hide_password=False)
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", ONE_PROCESS, url, system.redis_url],
         env={**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: fault},
         cwd=ROOT,
         text=True,
         stderr=subprocess.PIPE,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def without_faults(folder: Path, redis_url: str) -> History:
