@@ -22,6 +22,9 @@ from takeaways.schemas.tables import (
     inbox,
     kept_answers,
     messages,
+    metadata,
+    persons,
+    quarantines,
     revisions,
     workspaces,
 )
@@ -181,6 +184,50 @@ def test_nothing_is_left_of_what_was_erased(
     assert ("Staging uses port 9443." in after) == (not isinstance(scope, AgentDeleted))
     if not isinstance(scope, PersonDeleted):  # there only the person's messages are left out
         assert late.outcomes[Taken.OUTDATED] == 1
+
+
+def test_an_erased_agent_has_rows_nowhere_but_its_tombstone(
+    database: Database, redis_url: str, tmp_path: Path
+) -> None:
+    """How often somebody talked, and when, is theirs as well as what they said."""
+    stays = {"agents", "erasures", "inbox", "workspaces"}
+
+    def rows_of(agent_id: str) -> set[str]:
+        tables = [table for table in metadata.sorted_tables if "agent_id" in table.c]
+        return {
+            table.name
+            for table in tables
+            if any(row["agent_id"] == agent_id for row in system.rows(table)) and table.name not in stays
+        }
+
+    with pipeline(database, redis_url, ScriptedModel(extractions=[learn] * 9)) as system:
+        fill(system, tmp_path)
+        with database.write() as connection:
+            connection.execute(
+                insert(quarantines).values(
+                    quarantine_id="q", agent_id="scout", kind="extraction", reason="", items=1, attempts=1,
+                    made_at_ms=0, retry_at_ms=0,
+                )
+            )  # fmt: skip
+            connection.execute(insert(persons).values(agent_id="scout", person_id="u-9", deleted_at_ms=0))
+        before = rows_of("scout")
+
+        erase(database, "scout", AgentDeleted(), policy=system.policy)
+
+        assert before >= {
+            *(
+                "rooms",
+                "runs",
+                "messages",
+                "candidates",
+                "section_texts",
+                "revisions",
+                "jobs",
+                "kept_answers",
+            ),
+            *("notes", "note_texts", "persons", "quarantines"),
+        }
+        assert rows_of("scout") == set()
 
 
 def test_an_agent_made_again_under_the_same_id_starts_empty(database: Database, redis_url: str) -> None:

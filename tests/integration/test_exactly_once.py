@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.memories import Candidate, Evidence, Lesson
@@ -19,6 +19,7 @@ from takeaways.schemas.tables import agents, candidates, jobs, messages, quarant
 from takeaways.workers.extraction.backlog import add_candidates
 from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.jobs.run import run_job
+from takeaways.workers.schedule.decide import Hold
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
@@ -146,8 +147,9 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(database: Databa
                 publish(system, run, agent_id=agent_id)
         system.take_in()
         with victim(database, "scout", delay_seconds=60, policy=policy) as worker:
+            held = system.decision("scout").hold
             worker.send_signal(signal.SIGKILL)
-        assert system.decision("scout").next is None
+        assert held is Hold.LEASED
 
         wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
         system.work()
@@ -170,13 +172,13 @@ def test_a_frozen_worker_that_comes_back_is_fenced_off(database: Database, redis
         for run in range(5):
             publish(system, run)
         system.take_in()
-        with victim(database, "scout", delay_seconds=1.0, policy=policy) as zombie:
+        with victim(database, "scout", delay_seconds=1.0, policy=policy, beats=False) as zombie:
             zombie.send_signal(signal.SIGSTOP)
 
             wait_until(lambda: system.decision("scout").next is Kind.EXTRACTION)
             [successor] = [result for result in system.work() if result.outcome is Outcome.REMEMBERED]
             zombie.send_signal(signal.SIGCONT)
-            said, _ = zombie.communicate(timeout=20)
+            said, _ = zombie.communicate(timeout=60)
 
         assert said.splitlines()[-1] == Outcome.FENCED_OFF
         assert set(read_by(system).values()) == {successor.job_id}
@@ -214,9 +216,12 @@ def test_a_batch_that_kills_its_workers_is_set_aside_and_the_rest_goes_on(
             "Fact 6 b of room-2.",
         }
 
+        publish(system, 7, room="room-3")
+        system.take_in()
         system.advance(hours=25)
         system.work()
         assert len(system.lessons("scout")) == 12
+        assert system.unread("scout") == {"run-7#0", "run-7#1", "run-7#2"}, "it is tried alone"
         [gap] = system.rows(quarantines)
         assert gap["lifted_at_ms"] is not None
 
@@ -246,20 +251,23 @@ def test_an_overloaded_model_costs_no_attempt(sqlite_database: Database, redis_u
 
 def test_what_comes_in_while_a_job_works_counts_toward_the_next(database: Database, redis_url: str) -> None:
     """Five runs that end during an extraction are due for another one, not swallowed by it."""
-    model = ScriptedModel(delay_seconds=0.3)
-    with pipeline(database, redis_url, model) as system:
+
+    class Overtaken(ScriptedModel):
+        def extract(self, request: Any, call: Any) -> Any:
+            if not self.extraction_requests:
+                for run in range(5, 10):
+                    publish(system, run)
+                system.take_in()
+            return super().extract(request, call)
+
+    with pipeline(database, redis_url, Overtaken()) as system:
         for run in range(5):
             publish(system, run)
         system.take_in()
 
-        job = threading.Thread(target=run_job, args=(Kind.EXTRACTION, "scout", system.services))
-        job.start()
-        wait_until(lambda: agent_row(system)["owner"] is not None)
-        for run in range(5, 10):
-            publish(system, run)
-        system.take_in()
-        job.join()
+        first = run_job(Kind.EXTRACTION, "scout", system.services)
 
+        assert first.messages_read == 15
         assert system.decision("scout").next is Kind.EXTRACTION
         system.work()
         assert len(system.lessons("scout")) == 20
@@ -315,21 +323,33 @@ def test_an_agent_that_is_deleted_during_a_job_stays_deleted(database: Database,
         assert not system.rows(messages), "an event from before the deletion revives nothing"
 
 
-def test_no_transaction_is_open_while_the_model_works(sqlite_database: Database, redis_url: str) -> None:
+def test_no_transaction_is_open_while_the_model_works(database: Database, redis_url: str) -> None:
     """A call takes minutes; a transaction that waits for it would hold locks and vacuum for as long."""
+    open_then: list[int] = []
 
-    class Writing(ScriptedModel):
+    class Looking(ScriptedModel):
+        """Counts the connections that are in use while it works; its job's heartbeat does not beat meanwhile."""
+
         def extract(self, request: Any, call: Any) -> Any:
-            with sqlite_database.write() as connection:
-                connection.execute(select(agents)).all()
+            open_then.append(in_use(database))
             return super().extract(request, call)
 
-    with pipeline(sqlite_database, redis_url, Writing()) as system:
+        def consolidate(self, request: Any, call: Any) -> Any:
+            open_then.append(in_use(database))
+            return super().consolidate(request, call)
+
+    with pipeline(database, redis_url, Looking()) as system:
         publish(system, 0)
         system.take_in()
         [flushed] = system.flush()
 
     assert flushed.unread == 0
+    assert open_then == [0, 0]
+
+
+def in_use(database: Database) -> int:
+    pool: Any = database.engine.pool
+    return int(pool.checkedout())
 
 
 def test_one_step_may_teach_more_than_a_statement_takes(database: Database) -> None:

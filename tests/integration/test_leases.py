@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select, text, update
 
-from takeaways.schemas.database import Database, lease_clock
+from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.errors import FencedOff
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, jobs, system
@@ -19,7 +19,7 @@ from takeaways.workers.schedule.decide import Hold
 from takeaways.workers.schedule.policy import Policy
 from tests.waiting import wait_until
 
-POLICY = Policy(lease_seconds=5.0)
+POLICY = Policy(lease_seconds=60.0)
 BOOT = "boot-1"
 
 
@@ -110,6 +110,19 @@ def test_a_lease_that_ran_out_is_taken_over_and_its_holder_fenced_off(database: 
         assert row["owner"] == "successor"
 
 
+def test_a_lease_that_the_same_worker_took_again_is_another_one(database: Database) -> None:
+    """Two threads of one worker have one name; only the epoch tells which of them holds the agent."""
+    add_agent(database)
+    stuck = taken(database, "worker")
+    expire(database)
+    again = taken(database, "worker")
+
+    with pytest.raises(FencedOff), fenced(database, stuck):
+        pass
+    with fenced(database, again) as (_, row):
+        assert row["epoch"] == again.epoch
+
+
 def test_a_lease_that_ran_out_untaken_may_still_commit(database: Database) -> None:
     """A slow database alone loses no work: nothing else can have begun under this epoch."""
     add_agent(database)
@@ -123,45 +136,50 @@ def test_a_lease_that_ran_out_untaken_may_still_commit(database: Database) -> No
 def test_a_claim_that_waited_for_the_row_gets_a_whole_lease(database: Database) -> None:
     """An instant read before the wait would give a lease that has already run out."""
     add_agent(database)
-    locked, done = threading.Event(), threading.Event()
+    policy = Policy(lease_seconds=0.5)
+    locked = threading.Event()
+    released: list[tuple[int, int]] = []
 
     def hold_the_row() -> None:
         with database.write() as connection:
             connection.execute(select(agents).with_for_update()).all()
             locked.set()
             time.sleep(1.5)
-        done.set()
+            released.append((now_ms(connection), lease_clock(connection)[0]))
 
     holder = threading.Thread(target=hold_the_row)
     holder.start()
-    assert locked.wait(5)
-    before_ms = time.time_ns() // 1_000_000
-    with database.read() as connection:
-        before_lease_ms = lease_clock(connection)[0]
-    lease = taken(database, policy=Policy(lease_seconds=0.5))
+    assert locked.wait(60)
+    lease = taken(database, policy=policy)
     holder.join()
 
-    assert done.is_set()
+    [(at_ms, clock_ms)] = released
     assert lease.epoch == 1
-    assert agent(database)["wake_at_ms"] >= before_ms + 1_000
-    assert agent(database)["lease_until_ms"] >= before_lease_ms + 1_000
+    assert agent(database)["wake_at_ms"] >= at_ms + policy.lease_ms
+    assert agent(database)["lease_until_ms"] >= clock_ms + policy.lease_ms
 
 
 def test_the_heartbeat_keeps_a_lease_beyond_its_time(database: Database) -> None:
     """A model may take minutes; a lease is short so that a dead worker is noticed soon."""
-    policy = Policy(lease_seconds=0.6)
+    policy = Policy(lease_seconds=2.0)
     add_agent(database)
     heartbeat = Heartbeat(database, lease_seconds=policy.lease_seconds)
     lease = taken(database, policy=policy)
+    first_until_ms, first_wake_ms = agent(database)["lease_until_ms"], agent(database)["wake_at_ms"]
+
+    def is_over() -> bool:
+        with database.read() as connection:
+            return bool(lease_clock(connection)[0] > first_until_ms)
 
     with heartbeat.watch(lease, deadline_seconds=60) as abort:
-        time.sleep(1.5)
+        wait_until(is_over)
         rival = take(database, "rival", policy=policy)
-        lost = abort.is_set()
+        lost, wake_ms = abort.is_set(), agent(database)["wake_at_ms"]
     heartbeat.stop()
 
     assert isinstance(rival, NotClaimed)
     assert not lost
+    assert wake_ms > first_wake_ms, "nobody needs to look while it is renewed"
 
 
 def test_a_lost_lease_calls_the_job_off(database: Database) -> None:
@@ -222,6 +240,47 @@ def test_a_run_that_ends_while_the_job_works_is_not_lost(database: Database) -> 
 
     assert decision.next is Kind.EXTRACTION
     assert agent(database)["wake_at_ms"] is not None
+
+
+def test_a_release_knows_what_was_committed_while_it_waited_for_the_row(
+    postgresql_database: Database,
+) -> None:
+    """Intake counts the fifth run at the moment in which a job ends: the wake-up must not be lost."""
+    database = postgresql_database
+    add_agent(database)
+    lease = taken(database)
+    decisions: list[Any] = []
+
+    def end_the_job() -> None:
+        decisions.append(free(database, lease, runs_served=lease.work.runs, extraction_pass=None))
+
+    job = threading.Thread(target=end_the_job)
+    with database.write() as intake:
+        intake.execute(update(agents).values(runs_total=agents.c.runs_total + 5))
+        job.start()
+        wait_until(lambda: waiting_for_locks(database) == 1)
+    job.join()
+
+    assert [decision.next for decision in decisions] == [Kind.EXTRACTION]
+    assert agent(database)["wake_at_ms"] is not None
+
+
+def waiting_for_locks(database: Database) -> int:
+    with database.read() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted")).scalar_one())
+
+
+def test_a_release_sets_when_somebody_must_look_again(database: Database) -> None:
+    """Nothing else wakes an agent that goes idle after its job: six hours on, its memory is to be consolidated."""
+    with database.read() as connection:
+        ended_ms = now_ms(connection) - 1_000
+    add_agent(database, last_success_ms=ended_ms)
+    lease = taken(database)
+
+    decision = free(database, lease, runs_served=lease.work.runs, extraction_pass=None)
+
+    assert decision.next is None
+    assert agent(database)["wake_at_ms"] == ended_ms + POLICY.idle_ms
 
 
 def test_a_pass_keeps_its_horizon_over_its_slices(database: Database) -> None:
