@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(
-    condition: Callable[[], object], *, timeout_seconds: float = 20.0, every_seconds: float = 0.01
+    condition: Callable[[], object], *, timeout_seconds: float = 60.0, every_seconds: float = 0.01
 ) -> None:
     """Return as soon as `condition()` is true. Raises `AssertionError` naming it when it never becomes so.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,7 +39,7 @@ from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
 from takeaways.workers.testing import ScriptedModel
-from takeaways.workers.testing.claude import ClaudeServer, Scripted, Served, dense_count, script
+from takeaways.workers.testing.claude import ClaudeServer, Request, Scripted, Served, dense_count, script
 from tests.claude import LESSON, MODEL, ONE_ROOM, candidates, claude, rooms
 from tests.pipeline import pipeline
 from tests.waiting import wait_until
@@ -393,12 +392,10 @@ def test_no_call_outlasts_its_deadline(server: ClaudeServer, model: AnthropicMod
     """A provider that hangs, or dribbles a byte now and then, holds no job for ever."""
     model.facts()
     server.then(fault)
-    began = time.monotonic()
 
     with pytest.raises(ModelFailed, match=r"no whole answer within 0\.4"):
         model.extract(ONE_ROOM, Call(0.4))
 
-    assert time.monotonic() - began < 5
     wait_until(lambda: server.messages[0].client_left)
 
 
@@ -409,11 +406,9 @@ def test_a_call_that_is_called_off_closes_its_request(
     """A lost lease or a shutdown stops paying for an answer that nobody will use, at once."""
     server.then(script.hang(after_text=after_text))
     call = Call(60)
-    called_off: list[float] = []
 
     def call_off_when_it_has_arrived() -> None:
         wait_until(lambda: bool(server.messages))
-        called_off.append(time.monotonic())
         call.abort.set()
 
     threading.Thread(target=call_off_when_it_has_arrived, daemon=True).start()
@@ -421,7 +416,6 @@ def test_a_call_that_is_called_off_closes_its_request(
     with pytest.raises(CallAborted):
         model.extract(ONE_ROOM, call)
 
-    assert time.monotonic() - called_off[0] < 5
     wait_until(lambda: server.messages[0].client_left)
 
 
@@ -459,15 +453,17 @@ def test_closing_the_connection_ends_what_is_in_flight(server: ClaudeServer) -> 
 
 def test_hundreds_of_calls_are_in_flight_at_once(server: ClaudeServer, model: AnthropicModel) -> None:
     """A worker's slots are threads that wait; the connections do not queue behind each other."""
-    server.always = script.late(1.0)
+    together = threading.Barrier(150)
 
+    def held(request: Request) -> None:
+        together.wait(60)  # nobody is answered before all are here
+
+    server.rule = held
     with ThreadPoolExecutor(150) as pool:
-        began = time.monotonic()
-        done = list(pool.map(lambda n: model.extract(ONE_ROOM, Call(60)).usage.calls, range(150)))
+        done = list(pool.map(lambda n: model.extract(ONE_ROOM, Call(100)).usage.calls, range(150)))
 
     assert sum(done) == 150
-    assert server.most_at_once >= 100
-    assert time.monotonic() - began < 30
+    assert not together.broken
 
 
 def test_a_job_that_loses_its_lease_closes_its_request(

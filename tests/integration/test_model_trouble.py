@@ -136,7 +136,7 @@ def test_an_hour_of_rate_limit_holds_neither_worker_nor_agent(
         held = extract(system, "agent-a")
         served = run_job(Kind.EXTRACTION, "agent-b", system.another_worker("w2", model=other))
 
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60, "of the hour that the provider asked for"
         assert (held.outcome, served.outcome) == (Outcome.OVERLOADED, Outcome.REMEMBERED)
         row = system.agent("agent-a")
         assert row["owner"] is None

@@ -52,20 +52,22 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def held(database: Database, agent_id: str, *, seconds: float) -> Iterator[None]:
-    """Another session holds an agent's row, and lets go after so long."""
+def held(database: Database, agent_id: str, *, seconds: float) -> Iterator[list[int]]:
+    """Another session holds an agent's row, lets go after so long, and notes when by the clock of leases."""
     locked = threading.Event()
+    let_go_ms: list[int] = []
 
     def hold() -> None:
         with database.write() as connection:
             connection.execute(select(agents).where(agents.c.agent_id == agent_id).with_for_update()).all()
             locked.set()
             time.sleep(seconds)
+            let_go_ms.append(lease_clock(connection)[0])
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert locked.wait(10)
-    yield
+    assert locked.wait(60)
+    yield let_go_ms
     holder.join()
 
 
@@ -380,13 +382,15 @@ def test_a_heartbeat_that_waited_for_the_row_gives_a_whole_lease(postgresql_data
     taken = owned(postgresql_database, lease_seconds=0.5)
     heartbeat = Heartbeat(postgresql_database, lease_seconds=0.5)
 
-    with heartbeat.watch(taken.lease, deadline_seconds=60), held(postgresql_database, "scout", seconds=1.0):
+    with (
+        heartbeat.watch(taken.lease, deadline_seconds=60),
+        held(postgresql_database, "scout", seconds=1.0) as let_go_ms,
+    ):
         heartbeat.beat()
-        with postgresql_database.read() as connection:
-            left_ms = agent_row(postgresql_database, "scout")["lease_until_ms"] - lease_clock(connection)[0]
+        until_ms = agent_row(postgresql_database, "scout")["lease_until_ms"]
     heartbeat.stop()
 
-    assert left_ms > 100
+    assert until_ms >= let_go_ms[0] + 500
 
 
 def test_the_fence_never_goes_back(database: Database, redis_url: str) -> None:

@@ -239,7 +239,7 @@ def test_a_silent_database_costs_the_chat_no_more_than_the_timeout(silent_server
     with Recall(f"postgresql://u:hunter2@127.0.0.1:{silent_server}/d", timeout_seconds=0.2) as recall:
         note = recall.note("a", "r", "c")
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 8, "the driver by itself waits ten seconds"
     assert (note.text, note.status, note.revision) == (None, NoteStatus.UNAVAILABLE, 0)
     assert "within 0.2 s" in note.detail
 

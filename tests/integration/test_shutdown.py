@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,11 +111,9 @@ def test_a_stop_lets_the_running_call_finish_and_claims_nothing_more(
     worker = start(database, Kind.EXTRACTION, slow_seconds=3.0, **pool)
     wait_until(lambda: held(database) == 2, timeout_seconds=TIMEOUT_SECONDS)
 
-    began = time.monotonic()
     worker.send_signal(signal.SIGTERM)
 
     assert worker.wait(TIMEOUT_SECONDS) == 0
-    assert time.monotonic() - began < 35
     ended = rows(database, jobs)
     assert [(job["outcome"], job["messages_read"]) for job in ended] == [("interrupted", 5)] * 2
     assert held(database) == 0

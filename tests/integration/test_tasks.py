@@ -134,7 +134,7 @@ def test_a_broker_that_hangs_up_costs_no_job(settings: Settings, sqlite_database
         took_seconds = time.monotonic() - began
 
     assert result.startswith("remembered: 1 messages read; ")
-    assert took_seconds < 5
+    assert took_seconds < 30
 
 
 def extracted(settings: Settings, database: Database, text: str) -> Any:

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -255,7 +254,6 @@ def test_planted_links_and_pipes_are_replaced_and_never_followed(
     path.unlink(missing_ok=True)
     plant(path)
 
-    started = time.monotonic()
     with switch.opened(workspace) as place:
         assert not switch.holds(place, OLD)
         if (what, where) == ("hard link", NAME):
@@ -265,7 +263,6 @@ def test_planted_links_and_pipes_are_replaced_and_never_followed(
             switch.replace(place, NEW, exchange=exchange)
             assert switch.holds(place, NEW)
 
-    assert time.monotonic() - started < 2
     assert victim.read_bytes() == b"victim"
     assert victim.stat().st_nlink == (2 if (what, where) == ("hard link", NAME) else 1)
     assert os.listdir(elsewhere) == ["victim.md"]  # noqa: PTH208 - names only

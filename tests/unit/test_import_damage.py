@@ -253,7 +253,7 @@ def test_a_long_log_and_a_long_line_take_time_in_proportion(tmp_path: Path) -> N
     line = '{"id":"same","role":"user","content":"%d"}\n'
     long = write(tmp_path, "long.jsonl", "".join(line % number for number in range(100_001)))
     wide = write(tmp_path, "wide.jsonl", '{"role":"user","content":"a"}\n' + '{"a":' * 400_000)
-    started = time.monotonic()
+    started = time.process_time()
 
     (room,), _ = imported(long)
     (other,), problems = imported(wide)
@@ -261,7 +261,7 @@ def test_a_long_log_and_a_long_line_take_time_in_proportion(tmp_path: Path) -> N
     assert [len(run.messages) for run in room.runs] == [100_000, 1]
     assert other.message_count == 1
     assert [problem.line for problem in problems] == [2]
-    assert time.monotonic() - started < 60
+    assert time.process_time() - started < 60
 
 
 _WORDS = (
