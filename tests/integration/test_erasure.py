@@ -18,6 +18,7 @@ from takeaways.schemas.memories import Lesson
 from takeaways.schemas.queues import RUNS_STREAM
 from takeaways.schemas.tables import (
     candidates,
+    dead_letters,
     erasures,
     inbox,
     kept_answers,
@@ -210,6 +211,12 @@ def test_an_erased_agent_has_rows_nowhere_but_its_tombstone(
                 )
             )  # fmt: skip
             connection.execute(insert(persons).values(agent_id="scout", person_id="u-9", deleted_at_ms=0))
+            connection.execute(
+                insert(dead_letters).values(
+                    dead_letter_id="d", stream="s", entry_id="1-0", reason="", detail="", raw=b"", at_ms=0,
+                    agent_id="scout",
+                )
+            )  # fmt: skip
         before = rows_of("scout")
 
         erase(database, "scout", AgentDeleted(), policy=system.policy)
@@ -225,7 +232,7 @@ def test_an_erased_agent_has_rows_nowhere_but_its_tombstone(
                 "jobs",
                 "kept_answers",
             ),
-            *("notes", "note_texts", "persons", "quarantines"),
+            *("notes", "note_texts", "persons", "quarantines", "dead_letters"),
         }
         assert rows_of("scout") == set()
 
@@ -311,13 +318,13 @@ def test_an_erasure_without_redis_stays_open_and_is_finished_later(
         system.take_in()
         erase(sqlite_database, "scout", AgentDeleted(), policy=system.policy)
         with Redis(port=1) as nobody:
-            without = erasing.go_on(sqlite_database, nobody)
+            without = [erasing.go_on(sqlite_database, one) for one in (None, nobody)]
         is_open = [row["done_ms"] for row in system.rows(erasures)]
         with Redis.from_url(redis_url) as client:
             with_redis = erasing.go_on(sqlite_database, client)
         (done,) = system.rows(erasures)
 
-    assert (without, is_open, with_redis) == (0, [None], 1)
+    assert (without, is_open, with_redis) == ([0, 0], [None], 1)
     assert done["account"]["stream_entries"] == 1
 
 

@@ -312,9 +312,11 @@ def test_an_agent_that_is_deleted_during_a_job_stays_deleted(database: Database,
         wait_until(lambda: agent_row(system)["owner"] is not None)
         system.producer.agent_deleted(agent_id="scout")
         system.take_in()
+        holder = agent_row(system)["owner"]
         job.join()
 
         assert results[0].outcome is Outcome.FENCED_OFF
+        assert holder is None, "its next life would wait for the lease of this one"
         assert not system.rows(messages)
         assert not system.rows(candidates)
 

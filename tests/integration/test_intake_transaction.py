@@ -77,10 +77,15 @@ def test_the_fifth_run_hints_an_extraction_and_the_sixth_does_not_hint_again(dat
     """Reaction comes on the step to due; a hint for each event of a busy agent would flood the queue."""
     first = took(database, *(run(f"r{number}", "hello") for number in range(4)))
     fifth = took(database, run("r4", "hello"))
+    with database.read() as connection:
+        wait_ms = agent_row(database)["wake_at_ms"] - now_ms(connection)
     sixth = took(database, run("r5", "hello"))
 
     assert first.hints == ()
     assert fifth.hints == (Hint(Kind.EXTRACTION, "ada", "runs"),)
+    assert 0 < wait_ms <= POLICY.hint_again_seconds * 1000, (
+        "the sweep repeats what may be lost, and no sooner"
+    )
     assert sixth.hints == ()
     assert agent_row(database)["runs_total"] == 6
 
@@ -428,6 +433,23 @@ def test_what_is_dated_before_an_erasure_does_not_enter_and_what_is_later_does(d
     assert outcomes(database)["run:r2"] == Taken.OUTDATED
     row = agent_row(database)
     assert (row["generation"], row["runs_total"] - row["runs_served"]) == (2, 1)
+
+
+def test_what_is_dated_before_the_erasure_of_its_room_does_not_enter_and_other_rooms_stay(
+    database: Database,
+) -> None:
+    """A room's tombstone has the room's date; nothing else of the agent is held to it."""
+    one_by_one(database, run("r1", "old"), forget_room(minutes=10))
+
+    one_by_one(
+        database,
+        run("r2", "late", minutes=9),
+        run("r3", "elsewhere", minutes=9, room="garden"),
+        run("r4", "new life", minutes=11),
+    )
+
+    assert texts(database) == {"r3#0": "elsewhere", "r4#0": "new life"}
+    assert outcomes(database)["run:r2"] == Taken.OUTDATED
 
 
 def test_deletions_happen_in_their_place_in_the_stream(database: Database) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text
 
-from takeaways.recall import Note, NoteStatus, Recall
+from takeaways.recall import Note, NoteStatus, Reach, Recall
 from takeaways.recall.deadline import Deadline
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import BadInput, StoreUnavailable
@@ -179,6 +179,30 @@ def test_a_note_composed_before_an_erasure_is_not_pinned_after_it(database: Data
     assert answers == [Note(None, NoteStatus.NO_MEMORY_YET, 0)]
     with database.read() as connection:
         assert connection.execute(select(note_texts)).all() == []
+
+
+def test_of_two_that_compose_a_note_at_once_the_first_to_pin_it_is_believed(database: Database) -> None:
+    """Two servers of which one is newer write the note in two ways; a conversation has one, and keeps it."""
+    remember(database, "a", ONE)
+    composing, pinned = threading.Event(), threading.Event()
+
+    def slow_count(of: str) -> int:
+        composing.set()
+        pinned.wait(60)
+        return len(of) // 4
+
+    answers: list[Note] = []
+    slow = Recall(database, timeout_seconds=60, count=slow_count, reach=Reach.TOOLS)
+    asking = threading.Thread(target=lambda: answers.append(slow.note("a", "r", "c")))
+    asking.start()
+    composing.wait(60)
+    first = Recall(database, timeout_seconds=60, reach=Reach.FOLDER).note("a", "r", "c")
+    pinned.set()
+    asking.join()
+
+    assert answers == [first]
+    assert slow.note("a", "r", "c") == first
+    assert slow.note("a", "r", "another").text != first.text
 
 
 ASKER = """
