@@ -23,6 +23,8 @@ FILE: Final = ROOT / "docker-compose.yml"
 SECRETS: Final = ROOT / "deploy" / "secrets.sh"
 IMAGE_PATHS: Final = {"/etc/takeaways/flowerconfig.py": ROOT / "deploy" / "flower" / "flowerconfig.py"}
 """What the image holds besides our packages, and the file of the project that it is a copy of."""
+ENTRYPOINTS: Final = {"prom/prometheus": ("prometheus",)}
+"""What an image runs by itself, with the command of the file as its arguments."""
 
 _VARIABLE: Final = re.compile(r"\$(?:(\$)|\{(\w+)(?:(:[-?])([^}]*))?\})")
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
@@ -87,12 +89,12 @@ def made_secrets(folder: Path) -> dict[str, str]:
 class Processes:
     """The services of the file as processes. `settings` stand for takeaways.env.
 
-    `addresses` says what words of the file are on this machine: addresses, and programs that are not on the path.
+    `known` says what words of the file are on this machine: addresses, and programs that are not on the path.
     """
 
     folder: Path
     document: Document = field(repr=False)
-    addresses: Mapping[str, str]
+    known: dict[str, str]
     settings: Mapping[str, str] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -150,7 +152,9 @@ class Processes:
 
     def command(self, service: str, *argv: str) -> list[str]:
         described = self._service(service)
-        words = [*described.get("entrypoint", ()), *(argv or described["command"])]
+        image = described["image"].partition(":")[0]
+        entrypoint = described.get("entrypoint", ENTRYPOINTS.get(image, ()))
+        words = [*entrypoint, *(argv or described["command"])]
         found = [self._translated(service, word) for word in words]
         program = Path(sys.executable).with_name(found[0])
         return [str(program) if program.exists() else found[0], *found[1:]]
@@ -163,7 +167,9 @@ class Processes:
             for name, value in os.environ.items()
             if not name.lstrip("_").startswith(("TAKEAWAYS_", "FLOWER_", "PROMETHEUS_", "ANTHROPIC_"))
         }
-        own = {name: self._translated(service, value) for name, value in described["environment"].items()}
+        own = {
+            name: self._translated(service, value) for name, value in described.get("environment", {}).items()
+        }
         settings = self.settings if "env_file" in described else {}
         home = {"TAKEAWAYS_HOME": str(self._own(service)), "TAKEAWAYS_LOG_FORMAT": "json"}
         return {**kept, "PYTHONPATH": str(ROOT), **home, **settings, **own, **more}
@@ -180,8 +186,8 @@ class Processes:
     def _translated(self, service: str, text: str) -> str:
         paths = {inside: str(here) for inside, here in self._paths(service).items()}
         # In one pass, for what is put in may hold what is looked for. Of paths only whole ones.
-        looked_for = rf"{_either(self.addresses)}|(?<![\w/]){_either(paths)}(?![\w-])"
-        return re.sub(looked_for, lambda found: {**paths, **self.addresses}[found[0]], text)
+        looked_for = rf"{_either(self.known)}|(?<![\w/]){_either(paths)}(?![\w-])"
+        return re.sub(looked_for, lambda found: {**paths, **self.known}[found[0]], text)
 
     def _paths(self, service: str) -> dict[str, Path]:
         described = self._service(service)

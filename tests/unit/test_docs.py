@@ -18,6 +18,7 @@ import redis
 from takeaways.schemas import queues, tables
 from takeaways.schemas.database import Database
 from takeaways.schemas.events import decode
+from tests.command_line import root_command, understood
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "requirements").glob("*.md")])
@@ -71,24 +72,6 @@ def anchors(page: Path) -> set[str]:
     """The anchors that a page's headings make, by GitHub's rule."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def root_command() -> Any:
-    """The tree of commands as click sees it."""
-    from typer.main import get_command
-
-    from takeaways.workers.cli.commands import application
-
-    return get_command(application)
-
-
-def understood(words: list[str], command: Any = None, parent: Any = None) -> None:
-    """Parse a command line without running it. Raises what click raises for one that it does not know."""
-    command = command or root_command()
-    context = command.make_context(command.name, list(words), parent=parent)
-    if hasattr(command, "resolve_command"):
-        _, sub_command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        understood(rest, sub_command, context)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
