@@ -439,6 +439,12 @@ def test_selectors_find_the_pods_that_they_are_for() -> None:
         assert selected == (set(labels) if everybody else {found["metadata"]["name"]})
 
 
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_no_variable_comes_from_the_name_of_a_service(name: str) -> None:
+    """Kubernetes sets FLOWER_PORT=tcp://… for a service called flower, and Flower would read that as its port."""
+    assert WORKLOADS[name]["enableServiceLinks"] is False
+
+
 @pytest.mark.parametrize("pool", list(Kind))
 def test_a_pool_is_spread_kept_and_replaced_one_by_one(pool: Kind) -> None:
     """A drained node or a rollout takes one replica at a time, and a new one works before an old one goes."""
