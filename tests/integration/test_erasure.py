@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from takeaways.recall import Recall, write_folder
 from takeaways.schemas.database import Database
 from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted, RoomRef
 from takeaways.schemas.memories import Lesson
-from takeaways.schemas.queues import RUNS_STREAM
+from takeaways.schemas.queues import RUNS_STREAM, Kind
 from takeaways.schemas.tables import (
     candidates,
     dead_letters,
@@ -31,6 +32,8 @@ from takeaways.schemas.tables import (
 )
 from takeaways.workers.erasure import erasing
 from takeaways.workers.intake.erase import erase
+from takeaways.workers.intake.process import IntakeOptions, IntakeProcess
+from takeaways.workers.intake.streaming import StreamOptions
 from takeaways.workers.intake.taken import Taken
 from takeaways.workers.memories import curating
 from takeaways.workers.models.answers import (
@@ -46,9 +49,11 @@ from takeaways.workers.models.answers import (
     UpdateSection,
 )
 from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest
+from takeaways.workers.pools.hints import Hints
 from takeaways.workers.testing import ScriptedModel
 from tests.canary import found_in
 from tests.pipeline import Pipeline, pipeline
+from tests.waiting import wait_until
 
 CANARY = "Xylophonist"
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
@@ -326,6 +331,32 @@ def test_an_erasure_without_redis_stays_open_and_is_finished_later(
 
     assert (without, is_open, with_redis) == ([0, 0], [None], 1)
     assert done["account"]["stream_entries"] == 1
+
+
+def test_a_running_server_goes_on_with_an_erasure_until_it_is_done(
+    sqlite_database: Database, redis_url: str
+) -> None:
+    """Nobody has to remember what was still open when Redis was away or a process died."""
+    with pipeline(sqlite_database, redis_url, ScriptedModel()) as system:
+        say(system, 1, "room-1", "u-1", "Something.")
+        system.take_in()
+        erase(sqlite_database, "scout", AgentDeleted(), policy=system.policy)
+        hints = Hints(lambda kind, agent_id, reason: None)
+        running = IntakeProcess(
+            database=sqlite_database,
+            redis_url=redis_url,
+            hints=hints,
+            policy=system.policy,
+            kinds=[Kind.EXTRACTION],
+            options=IntakeOptions(stream=StreamOptions(block_seconds=0.05)),
+        )
+        thread = threading.Thread(target=running.run)
+        thread.start()
+        wait_until(lambda: all(row["done_ms"] for row in system.rows(erasures)))
+        running.stop()
+        thread.join()
+
+        assert len(system.rows(erasures)) == 1
 
 
 def test_what_others_need_stays_in_the_stream(database: Database, redis_url: str) -> None:

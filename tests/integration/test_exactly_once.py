@@ -15,7 +15,7 @@ from sqlalchemy import update
 from takeaways.schemas.database import Database
 from takeaways.schemas.memories import Candidate, Evidence, Lesson
 from takeaways.schemas.queues import Kind
-from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
+from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines, rooms
 from takeaways.workers.extraction.backlog import add_candidates
 from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.jobs.run import run_job
@@ -80,7 +80,7 @@ def test_two_workers_that_race_for_an_agent_read_each_message_once(
 @pytest.mark.parametrize("seed", range(4))
 def test_events_in_any_order_teach_the_same(database: Database, redis_url: str, seed: int) -> None:
     """Two producers, a retry, a slow network: order on the wire is nobody's promise."""
-    plan = [(run, f"room-{run % 3}") for run in range(12)]
+    plan = [(run, f"room-{2 - run % 3}") for run in range(12)]
     with pipeline(database, redis_url, ScriptedModel()) as system:
         shuffled = plan + plan[::3]
         random.Random(seed).shuffle(shuffled)
@@ -88,7 +88,7 @@ def test_events_in_any_order_teach_the_same(database: Database, redis_url: str, 
             publish(system, run, room=room)
             if number % 4 == seed:
                 system.take_in()
-                system.work()
+                system.flush()
         system.take_in()
         system.flush()
         lessons, memory = system.lessons("scout"), system.memory("scout")
@@ -96,16 +96,22 @@ def test_events_in_any_order_teach_the_same(database: Database, redis_url: str, 
     expected = {f"Fact {run} {half} of {room}." for run, room in plan for half in "ab"}
     assert {text for text, _, _ in lessons} == expected
     assert len(lessons) == 24
-    lines = [(line.text, line.said_at_ms) for section in memory.sections for line in section.lines]
-    assert sorted(lines) == sorted((text, said_at_ms) for text, _, said_at_ms in lessons)
-    assert [section.title for section in memory.sections] == sorted(
-        section.title for section in memory.sections
-    )
+    shown = [
+        (section.title, [(line.said_at_ms, line.text) for line in section.lines])
+        for section in memory.sections
+    ]
+    assert shown == [
+        (
+            f"Room {room}",
+            sorted((said_at_ms, text) for text, _, said_at_ms in lessons if text.endswith(f"of {room}.")),
+        )
+        for room in ("room-0", "room-1", "room-2")
+    ]
 
 
 def test_the_memory_does_not_depend_on_how_the_work_was_cut(database: Database, redis_url: str) -> None:
     """The same conversations end as the same bytes, in one extraction or in many."""
-    memories = []
+    memories, summaries = [], []
     for cut in (1, 3, 12):
         agent_id = f"scout-{cut}"
         with pipeline(database, redis_url, ScriptedModel()) as system:
@@ -122,8 +128,12 @@ def test_the_memory_does_not_depend_on_how_the_work_was_cut(database: Database, 
                     for section in system.memory(agent_id).sections
                 ]
             )
+            mine = [row for row in system.rows(rooms) if row["agent_id"] == agent_id]
+            summaries.append({row["room_id"]: row["summary"] for row in mine})
 
     assert memories[0] == memories[1] == memories[2]
+    assert summaries[0] == summaries[1] == summaries[2]
+    assert all(summaries[0].values())
 
 
 class Dying(ScriptedModel):
