@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import insert, update
@@ -16,22 +12,8 @@ from sqlalchemy import insert, update
 from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.queues import RUNS_STREAM
 from takeaways.schemas.tables import agents, dead_letters, jobs, system
-from takeaways.workers.cli import main
 from tests.memories import memory, remember, section
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ran]
+from tests.typed import Run, typed
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +28,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sqlite_database
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> Ran:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Ran(code if isinstance(code, int) else 0, captured.out, captured.err)
-
-    return run
+    return typed(capsys)
 
 
 def know(database: Database, agent_id: str, **columns: object) -> None:
@@ -159,6 +134,11 @@ def test_recall_prints_the_note_and_writes_the_folder(
         ("recall", "nobody", "room"),
         ("jobs", "nobody"),
         ("dead-letters", "discard", "nothing"),
+        ("dead-letters", "show", "nothing"),
+        ("memory", "edit", "nobody", "l:1", "text"),
+        ("memory", "rollback", "nobody", "1"),
+        ("memory", "export", "nobody", "nowhere.zip"),
+        ("retry", "nobody"),
         ("extract", "nobody", "--now"),
         ("flush", "nobody"),
     ],
@@ -188,6 +168,16 @@ def test_a_bad_setting_is_named_in_one_line(run: Run, monkeypatch: pytest.Monkey
     assert ran.err.startswith("takeaways: TAKEAWAYS_CONCURRENCY: ")
 
 
+def test_a_model_that_nobody_knows_is_refused_at_the_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that can do no job do not look as if they could."""
+    monkeypatch.setenv("TAKEAWAYS_CONSOLIDATION_MODEL", "gpt")
+
+    ran = run("worker", "extraction")
+
+    assert ran.code == 4
+    assert ran.err.startswith("takeaways: TAKEAWAYS_CONSOLIDATION_MODEL: 'gpt' is not known; use offline")
+
+
 def test_a_misspelt_variable_is_told_on_stderr(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting that does nothing is noticed, and JSON on stdout stays JSON."""
     monkeypatch.setenv("TAKEAWAYS_REDIS", "x")
@@ -198,14 +188,18 @@ def test_a_misspelt_variable_is_told_on_stderr(run: Run, monkeypatch: pytest.Mon
     assert ran.json["agents"] == []
 
 
-def test_without_a_database_the_next_step_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first command of a newcomer says what to do instead of showing an empty list."""
+@pytest.mark.parametrize("command", ["status", "flush", "retry", "scan"])
+def test_without_a_database_the_next_step_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    """The first command of a newcomer, or one with the wrong folder, says what to do instead of finding nothing."""
     monkeypatch.delenv("TAKEAWAYS_DATABASE_URL")
 
-    ran = run("status")
+    ran = run(command)
 
     assert ran.code == 4
     assert "takeaways up" in ran.err
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_database_without_tables_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from takeaways.schemas.database import Database
-from takeaways.workers.cli import main
 from takeaways.workers.exits import Exit
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
+from tests.typed import Run, typed
 
 AT = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ran]
 
 
 @pytest.fixture
@@ -48,14 +31,7 @@ def run(
     monkeypatch.setenv("TAKEAWAYS_REDIS_URL", redis_url)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*arguments: str) -> Ran:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Ran(code if isinstance(code, int) else 0, captured.out, captured.err)
-
-    return run
+    return typed(capsys)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from takeaways.schemas.database import Database
-from takeaways.schemas.errors import BadInput, StoreUnavailable
+from takeaways.schemas.errors import BadInput, NotFound, StoreUnavailable
 from takeaways.schemas.memories import EMPTY, Memory, Section, SessionSummary
 from takeaways.schemas.tables import agents, revisions, rooms, section_texts
 
@@ -59,7 +59,7 @@ def load_memory(connection: Connection, agent_id: str, revision: int | None = No
     """The current memory of an agent, or the one of `revision`.
 
     An agent that nobody knows, that was erased or that has no memory yet has revision 0, which is empty.
-    Raises `BadInput` for a revision that is not there.
+    Raises `NotFound` for a revision that is not there, `BadInput` for one that was thinned out.
     """
     if revision == 0:
         return UNBORN
@@ -73,7 +73,7 @@ def load_memory(connection: Connection, agent_id: str, revision: int | None = No
     if row is None:
         if revision is None:
             return UNBORN
-        raise BadInput(
+        raise NotFound(
             f"agent {agent_id!r} has no revision {revision}; it may have been thinned out or erased"
         )
     if row.sections is None:

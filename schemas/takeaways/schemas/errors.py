@@ -3,6 +3,7 @@
 TakeawaysError
 ├── Permanent               never try again with the same input
 │   ├── BadInput            a caller passed something that no rule admits
+│   │   └── NotFound        a caller named something that there is not
 │   ├── UnreadableMessage   an event that goes to the dead letters, whole
 │   ├── EditRefused         a model's answer that breaks a rule of the memory
 │   ├── ModelRefused        the model declined; the segment is set aside
@@ -45,6 +46,10 @@ class Transient(TakeawaysError):
 
 class BadInput(Permanent, ValueError):
     """A caller passed a value that no rule admits; the text says which and why."""
+
+
+class NotFound(BadInput):
+    """There is nothing of the name that a caller gave; the text says what was looked for."""
 
 
 class DeadLetterReason(StrEnum):

@@ -31,6 +31,7 @@ from takeaways.workers.pools.hints import Hints, Publish, celery_publisher
 from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.settings import Settings
+from takeaways.workers.settings.variables import MODEL_NAMES
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -209,10 +210,7 @@ def model_named(name: str, *, window: int | None = None, most_output: int | None
         return AnthropicModel(served, most_output=most_output, **arguments)
     module, colon, factory = name.partition(":")
     if not colon:
-        raise Misconfigured(
-            f"TAKEAWAYS_MODEL: {name!r} is not known; use offline, offline+local, claude-…, anthropic/NAME "
-            "or package.module:factory"
-        )
+        raise Misconfigured(f"TAKEAWAYS_MODEL: {name!r} is not known; {MODEL_NAMES}")
     try:
         made: MemoryModel = getattr(importlib.import_module(module), factory)(**arguments)
     except (ImportError, AttributeError) as error:

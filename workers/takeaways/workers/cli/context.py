@@ -56,5 +56,6 @@ def build_services(settings: Settings) -> Services:
     from takeaways.workers.bootstrap import build, migrated_database
 
     telemetry.configure("text", "WARNING", process="command")
+    open_as_it_is(settings).dispose()  # whoever asks for work knows an agent: a database that is new has none
     migrated_database(settings).dispose()
     return build(settings)

@@ -89,7 +89,7 @@ def _erase(
         with database.read() as connection:
             known = connection.execute(select(agents.c.agent_id).where(agents.c.agent_id == agent)).first()
         if known is None:
-            console(stderr=True).print(plain(f"takeaways: nobody has heard of agent {agent}"))
+            console(stderr=True).print(plain(f"takeaways: no agent {agent} is known here"))
             raise typer.Exit(Exit.NOTHING_FOUND)
         if not yes:
             typer.confirm(f"Forget {what}? This cannot be undone.", abort=True, err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from takeaways.schemas.errors import Misconfigured, TakeawaysError, Transient
+from takeaways.schemas.errors import Misconfigured, NotFound, TakeawaysError, Transient
 from takeaways.workers.exits import Exit
 
 
@@ -31,6 +31,8 @@ def explain(error: Exception) -> tuple[Exit, str] | None:
 def code_of(error: TakeawaysError) -> Exit:
     if isinstance(error, Misconfigured):
         return Exit.MISCONFIGURED
+    if isinstance(error, NotFound):
+        return Exit.NOTHING_FOUND
     return Exit.UNAVAILABLE if isinstance(error, Transient) else Exit.FAILED
 
 

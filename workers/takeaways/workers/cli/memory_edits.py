@@ -30,7 +30,7 @@ Author = Annotated[str | None, typer.Option("--author", help="Who says so; you b
 
 
 @command(group)
-def pin(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> None:
+def pin(agent: Agent, lines: Lines, why: Why = "", author: Author = None, as_json: AsJson = False) -> None:
     """Protect lines: no model changes them, and they stay when the memory has to become smaller.
 
     Example: `takeaways memory pin scout l:3f9c`
@@ -38,11 +38,11 @@ def pin(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> Non
     from takeaways.workers.memories import curating
 
     with _opened() as database:
-        _done(agent, curating.pin(database, agent, lines, _by(author, why)))
+        _done(agent, curating.pin(database, agent, lines, _by(author, why)), as_json)
 
 
 @command(group)
-def unpin(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> None:
+def unpin(agent: Agent, lines: Lines, why: Why = "", author: Author = None, as_json: AsJson = False) -> None:
     """Let lines be as others again.
 
     Example: `takeaways memory unpin scout l:3f9c`
@@ -50,7 +50,7 @@ def unpin(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> N
     from takeaways.workers.memories import curating
 
     with _opened() as database:
-        _done(agent, curating.pin(database, agent, lines, _by(author, why), pinned=False))
+        _done(agent, curating.pin(database, agent, lines, _by(author, why), pinned=False), as_json)
 
 
 @command(group)
@@ -61,6 +61,7 @@ def edit(
     kind: Annotated[Lesson | None, typer.Option(help="What kind of lesson it is, if another.")] = None,
     why: Why = "",
     author: Author = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say something else in a line, and pin it. The next consolidation respects it.
 
@@ -69,7 +70,7 @@ def edit(
     from takeaways.workers.memories import curating
 
     with _opened() as database:
-        _done(agent, curating.rewrite(database, agent, line, text, _by(author, why), kind=kind))
+        _done(agent, curating.rewrite(database, agent, line, text, _by(author, why), kind=kind), as_json)
 
 
 @command(group)
@@ -80,6 +81,7 @@ def add(
     kind: Annotated[Lesson, typer.Option(help="What kind of lesson it is.")] = Lesson.FACT,
     why: Why = "",
     author: Author = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a line of your own, pinned.
 
@@ -88,11 +90,11 @@ def add(
     from takeaways.workers.memories import curating
 
     with _opened() as database:
-        _done(agent, curating.add(database, agent, section, text, _by(author, why), kind=kind))
+        _done(agent, curating.add(database, agent, section, text, _by(author, why), kind=kind), as_json)
 
 
 @command(group)
-def remove(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> None:
+def remove(agent: Agent, lines: Lines, why: Why = "", author: Author = None, as_json: AsJson = False) -> None:
     """Take lines out. History keeps them; to forget what somebody said, see `takeaways erase`.
 
     Example: `takeaways memory remove scout l:3f9c --why "never true"`
@@ -100,7 +102,7 @@ def remove(agent: Agent, lines: Lines, why: Why = "", author: Author = None) -> 
     from takeaways.workers.memories import curating
 
     with _opened() as database:
-        _done(agent, curating.remove(database, agent, lines, _by(author, why)))
+        _done(agent, curating.remove(database, agent, lines, _by(author, why)), as_json)
 
 
 @command(group)
@@ -114,6 +116,7 @@ def rollback(
     ] = False,
     why: Why = "",
     author: Author = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make the memory what it was in a revision, as a new revision. Nothing of the history is lost.
 
@@ -122,7 +125,9 @@ def rollback(
     from takeaways.workers.memories import curating
 
     with _opened() as database:
-        _done(agent, curating.roll_back(database, agent, revision, _by(author, why), relearn=relearn))
+        _done(
+            agent, curating.roll_back(database, agent, revision, _by(author, why), relearn=relearn), as_json
+        )
 
 
 @command(group)
@@ -189,7 +194,10 @@ def _by(author: str | None, why: str) -> By:
         return By("somebody", why)
 
 
-def _done(agent: str, number: int) -> None:
+def _done(agent: str, number: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"agent": agent, "revision": number})
+        return
     console().print(
         plain(f"{agent} has revision {number} now; `takeaways memory diff {agent}` shows what changed")
     )

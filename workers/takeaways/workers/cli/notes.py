@@ -94,13 +94,16 @@ def history(owner: Owner, user: User = False, as_json: AsJson = False) -> None:
 
 
 @command(group)
-def undo(owner: Owner, version: Version, user: User = False) -> None:
+def undo(owner: Owner, version: Version, user: User = False, as_json: AsJson = False) -> None:
     """Make a note again what it was in a version, as a new version.
 
     Example: `takeaways notes undo scout 3`
     """
     with _opened() as notes:
         view = notes.undo(_target(user), owner, version)
+    if as_json:
+        print_json({"target": view.target, "owner": owner, "version": view.version, "usage": view.usage})
+        return
     console(stderr=True).print(plain(f"version {view.version}, {view.usage} characters"))
 
 

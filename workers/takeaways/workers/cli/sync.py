@@ -66,6 +66,7 @@ def add(
     agent: Annotated[str, typer.Argument(help="The agent's id.")],
     folder: Annotated[Path, typer.Argument(help="The workspace, on this machine.", file_okay=False)],
     machine: Machine = None,
+    as_json: AsJson = False,
 ) -> None:
     """Keep an agent's memory in a folder of this machine; written at once.
 
@@ -74,7 +75,11 @@ def add(
     with _opened(machine) as workspaces:
         added = workspaces.register(agent, folder)
         for synced in workspaces.sync([agent]):
-            if synced.path == added.path:
+            if synced.path != added.path:
+                continue
+            if as_json:
+                print_json(_as_json(synced))
+            else:
                 console().print(plain(_line(synced)), soft_wrap=True)
 
 
@@ -114,6 +119,9 @@ def list_(machine: Machine = None, as_json: AsJson = False) -> None:
                 for one in found
             ]
         )
+        return
+    if not found:
+        console().print("No workspace is registered on this machine.")
         return
     shown = table("agent", "workspace", "last", "when", "edited by hand")
     for one in found:

@@ -24,7 +24,7 @@ from takeaways.workers.bootstrap import connect, model_shelf
 from takeaways.workers.doctor import judge
 from takeaways.workers.doctor.finding import Finding, Health
 from takeaways.workers.metrics.standing import StreamStanding, read_database, read_stream
-from takeaways.workers.models.resolve import AgentModel
+from takeaways.workers.models.resolve import AgentModel, working_name
 from takeaways.workers.settings import Settings, address, unknown_variables
 from takeaways.workers.telemetry import describe
 
@@ -161,13 +161,10 @@ def _opened(database: Database) -> Iterator[Finding]:
 def _models(settings: Settings) -> Iterator[Finding]:
     """The models that the settings choose. Those of a provider are asked for by name, which costs no tokens."""
     shelf = model_shelf(settings)
-    seen = set()
-    for kind in Kind:
+    names = {kind: working_name(kind, shelf.choice, AgentModel(), lambda _: False) for kind in Kind}
+    # One of the kinds that each name stands for.
+    for name, kind in {name: kind for kind, name in names.items()}.items():
         try:
-            name = shelf.name_for(kind, AgentModel())
-            if name in seen:
-                continue
-            seen.add(name)
             model = shelf.chosen(kind, AgentModel()).model
             serves = getattr(model, "serves", None)
             if serves is not None and not serves():

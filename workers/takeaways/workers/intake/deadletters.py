@@ -16,7 +16,7 @@ from redis import Redis
 from sqlalchemy import Connection, func, select, update
 
 from takeaways.schemas.database import Database
-from takeaways.schemas.errors import BadInput, DeadLetterReason, UnreadableMessage
+from takeaways.schemas.errors import BadInput, DeadLetterReason, NotFound, UnreadableMessage
 from takeaways.schemas.events import decode
 from takeaways.schemas.ids import derived
 from takeaways.schemas.queues import FIELD
@@ -199,7 +199,7 @@ def _load(connection: Connection, dead_letter_id: str) -> DeadLetter:
     found = select(dead_letters).where(dead_letters.c.dead_letter_id == dead_letter_id)
     row = connection.execute(found).mappings().one_or_none()
     if row is None:
-        raise BadInput(f"no dead letter {dead_letter_id[:80]!r}; `takeaways dead-letters list` shows them")
+        raise NotFound(f"no dead letter {dead_letter_id[:80]!r}; `takeaways dead-letters list` shows them")
     return DeadLetter(
         stream=row["stream"],
         entry_id=row["entry_id"],

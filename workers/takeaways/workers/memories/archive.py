@@ -22,7 +22,7 @@ from takeaways.recall.markdown import session_summary_md
 from takeaways.recall.names import file_stem
 from takeaways.recall.store import load_memory, load_session_summaries, snapshot
 from takeaways.schemas.database import Database, now_ms
-from takeaways.schemas.errors import BadInput
+from takeaways.schemas.errors import BadInput, NotFound
 from takeaways.schemas.ids import why_bad
 from takeaways.schemas.tables import (
     agents,
@@ -112,7 +112,7 @@ def export_agent(database: Database, agent_id: str, file: Path) -> dict[str, int
     with snapshot(database) as connection, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         row = connection.execute(select(agents).where(agents.c.agent_id == agent_id)).mappings().one_or_none()
         if row is None:
-            raise BadInput(f"nobody has heard of agent {agent_id!r}")
+            raise NotFound(f"no agent {agent_id} is known here")
         own = {name: value for name, value in row.items() if name not in _OF_THE_SERVER}
         manifest = {"format": FORMAT, "agent_id": agent_id, "epoch": row["epoch"], "agent": own}
         _put(archive, "agent.json", json.dumps(manifest, ensure_ascii=False, indent=2, sort_keys=True))

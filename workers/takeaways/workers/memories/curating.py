@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select, update
 
 from takeaways.recall.store import load_memory
 from takeaways.schemas.database import Database, now_ms
-from takeaways.schemas.errors import BadInput
+from takeaways.schemas.errors import BadInput, NotFound
 from takeaways.schemas.ids import derived
 from takeaways.schemas.memories import Lesson, Line, Memory, Section, section_id
 from takeaways.schemas.secrets import find
@@ -183,7 +183,7 @@ def _revise(
             select(agents.c.agent_id).where(agents.c.agent_id == agent_id).with_for_update()
         ).first()
         if known is None:
-            raise BadInput(f"nobody has heard of agent {agent_id!r}")
+            raise NotFound(f"no agent {agent_id} is known here")
         current = load_memory(connection, agent_id)
         memory = change(connection, current.memory)
         if memory == current.memory and not allow_same:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from takeaways.schemas.errors import Misconfigured
@@ -34,6 +35,21 @@ Seconds = Annotated[float, Field(gt=0, le=366 * 24 * 3600.0)]
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=1, le=10**12)]
 WindowTokens = Annotated[int, Field(ge=LEAST_WINDOW, le=MOST_WINDOW)]
+
+
+MODEL_NAMES: Final = "use offline, offline+local, claude-…, anthropic/NAME or package.module:factory"
+
+
+def _model_name(name: str) -> str:
+    """A name that nobody knows would start workers that can do no job."""
+    if name in ("offline", "offline+local") or name.startswith(("claude-", "anthropic/")) or ":" in name:
+        return name
+    raise PydanticCustomError(
+        "model", "{name} is not known; {names}", {"name": repr(name), "names": MODEL_NAMES}
+    )
+
+
+ModelName = Annotated[str, AfterValidator(_model_name)]
 
 
 def _default_home() -> Path:
@@ -64,15 +80,15 @@ class Settings(BaseSettings):
         description="`sqlite:///file` or `postgresql://…`; a SQLite file in the home unless set",
     )
 
-    model: str = Field(
+    model: ModelName = Field(
         default="offline",
         description="the working model: `offline`, `offline+local` (sentence embeddings, needs the extra `local`), "
         "`claude-…`, `anthropic/NAME` (another one at `ANTHROPIC_BASE_URL`), or `package.module:factory`",
     )
-    extraction_model: str | None = Field(
+    extraction_model: ModelName | None = Field(
         default=None, description="another model for extraction, for all agents"
     )
-    consolidation_model: str | None = Field(
+    consolidation_model: ModelName | None = Field(
         default=None, description="another model for consolidation, for all agents"
     )
     window: int | None = Field(
