@@ -144,9 +144,13 @@ def now_ms(connection: Connection) -> int:
 
 
 def now_expression(connection: Connection) -> ColumnElement[int]:
-    """`now_ms` as an expression for use inside a statement."""
+    """`now_ms` as an expression for use inside a statement.
+
+    It is a query of its own, which is evaluated once: PostgreSQL would ask a clock that changes while a statement
+    runs anew for each row, and could use no index to compare with it.
+    """
     offset = select(func.coalesce(func.max(tables.system.c.clock_offset_ms), 0)).scalar_subquery()
-    return _clock(connection) + offset
+    return select(_clock(connection) + offset).scalar_subquery()
 
 
 def _clock(connection: Connection) -> ColumnElement[int]:

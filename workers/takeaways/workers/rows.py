@@ -60,6 +60,17 @@ def update(
         connection.exec_driver_sql(statement, (_json(rows),))
 
 
+def delete(connection: Connection, table: Table, keys: Columns, rows: Sequence[Row]) -> None:
+    """Delete the rows whose `keys` are given. The caller holds the locks."""
+    if not rows:
+        return
+    statement = _delete(connection.dialect.name, table, keys)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(statement, [tuple(row) for row in rows])
+    else:
+        connection.exec_driver_sql(statement, (_json(rows),))
+
+
 def fetch(
     connection: Connection, table: Table, keys: Columns, wanted: Iterable[Row], columns: Columns
 ) -> list[Any]:
@@ -107,6 +118,17 @@ def _update(dialect: str, table: Table, keys: Columns, columns: Columns, where: 
     matches = " AND ".join(f"t.{key} = {value}" for key, value in zip(keys, new, strict=False))
     source = f"({_given(table, keys + columns)}) AS given({', '.join(new)})"
     return f"UPDATE {table.name} AS t SET {changes} FROM {source} WHERE {matches}{also}"  # noqa: S608 - as above
+
+
+@lru_cache
+def _delete(dialect: str, table: Table, keys: Columns) -> str:
+    if dialect == "sqlite":
+        matches = " AND ".join(f"{key} = ?" for key in keys)
+        return f"DELETE FROM {table.name} WHERE {matches}"  # noqa: S608 - names of our own tables
+    given = [f"key{place}" for place in range(len(keys))]
+    matches = " AND ".join(f"t.{key} = {value}" for key, value in zip(keys, given, strict=True))
+    source = f"({_given(table, keys)}) AS given({', '.join(given)})"
+    return f"DELETE FROM {table.name} AS t USING {source} WHERE {matches}"  # noqa: S608 - names of our own tables
 
 
 @lru_cache

@@ -243,7 +243,15 @@ messages = Table(
     Column("parts", JSON, nullable=False),
     Column("expired_ms", BigInteger, comment="when retention deleted the text"),
     _id("read_by", nullable=True),
+    _ms("read_ms"),
     _id("quarantine_id", nullable=True),
+    # What retention looks for: texts that were read, the oldest first.
+    Index(
+        "ix_messages_text",
+        "read_ms",
+        postgresql_where=text("read_by IS NOT NULL AND expired_ms IS NULL"),
+        sqlite_where=text("read_by IS NOT NULL AND expired_ms IS NULL"),
+    ),
     Index(
         "ix_messages_unread",
         "agent_id",
@@ -415,6 +423,7 @@ dead_letters = Table(
     Column("state", String(16), nullable=False, server_default="open", comment="open, retried or discarded"),
     UniqueConstraint("stream", "entry_id"),
     Index("ix_dead_letters_at", "at_ms"),
+    Index("ix_dead_letters_agent", "agent_id"),
     Index(
         "ix_dead_letters_open",
         "reason",

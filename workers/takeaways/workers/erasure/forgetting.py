@@ -7,6 +7,7 @@ transaction is a logged row in `erasures`; `erasing` goes on with it until it is
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, null, or_,
 from takeaways.recall.standing import in_database as standing
 from takeaways.recall.store import load_memory
 from takeaways.schemas.database import now_ms
-from takeaways.schemas.ids import digest
 from takeaways.schemas.memories import Memory
 from takeaways.schemas.tables import (
     agents,
@@ -360,13 +360,7 @@ def _log(connection: Connection, agent_id: str, scope: str, subject_id: str) -> 
     at_ms = now_ms(connection)
     connection.execute(
         erasures.insert().values(
-            erasure_id=digest(
-                agent_id,
-                scope,
-                subject_id,
-                at_ms,
-                connection.execute(select(func.count()).select_from(erasures)).scalar_one(),
-            ),
+            erasure_id=uuid.uuid4().hex,
             agent_id=agent_id,
             scope=scope,
             subject_id=subject_id,

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, tuple_, up
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import RowMapping
 
+from takeaways.schemas.database import now_ms
 from takeaways.schemas.events import Author
 from takeaways.schemas.memories import Candidate
 from takeaways.schemas.tables import candidates, messages, rooms
@@ -123,7 +124,9 @@ def unchanged(connection: Connection, agent_id: str, revisions: dict[Key, int]) 
 
 def mark_read(connection: Connection, agent_id: str, keys: Iterable[Key], job_id: str) -> None:
     """Say which job read these messages; it also takes them out of a quarantine."""
-    _update(connection, agent_id, keys, read_by=job_id, quarantine_id=None)
+    # Its text was there to be read: one that was edited after its text had expired has a text again.
+    read = {"read_by": job_id, "read_ms": now_ms(connection), "expired_ms": None}
+    _update(connection, agent_id, keys, **read, quarantine_id=None)
 
 
 def set_aside(connection: Connection, agent_id: str, keys: Iterable[Key], quarantine_id: str) -> None:

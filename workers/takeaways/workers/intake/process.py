@@ -23,7 +23,7 @@ from takeaways.schemas.queues import STREAM_OF_POOL, Kind
 from takeaways.workers.erasure import erasing
 from takeaways.workers.intake.patience import Patience
 from takeaways.workers.intake.reader import StreamReader, connect_reader
-from takeaways.workers.intake.retention import drop_old_event_ids, drop_old_texts
+from takeaways.workers.intake.retention import drop_what_is_over
 from takeaways.workers.intake.streaming import Streaming, StreamOptions
 from takeaways.workers.intake.taken import TakenIn
 from takeaways.workers.jobs import kept_answers
@@ -139,7 +139,7 @@ class IntakeProcess:
         housekeeper = connect_reader(self._redis_url)
         self._clients.append(housekeeper)
         redecided: str | None = ""
-        repair_at = 0.0
+        repair_at = retain_at = 0.0
         wait_seconds = 0.0
         while not self._stop.wait(wait_seconds):
             beat()
@@ -150,13 +150,15 @@ class IntakeProcess:
                 if time.monotonic() >= repair_at:
                     repair_at = time.monotonic() + self._options.repair_seconds
                     erasing.go_on(self._database, housekeeper)
-                    drop_old_event_ids(self._database)
-                    drop_old_texts(
+                    kept_answers.drop_old(self._database)
+                if time.monotonic() >= retain_at:
+                    more = drop_what_is_over(
                         self._database,
-                        keep_days=self._policy.raw_text_days,
+                        text_days=self._policy.raw_text_days,
                         quotes=self._policy.raw_text_quotes,
                     )
-                    kept_answers.drop_old(self._database)
+                    # What is over is dropped batch by batch, so that it keeps up with what comes in.
+                    retain_at = time.monotonic() + (0.0 if more else self._options.repair_seconds)
                 swept = sweep_once(
                     self._database,
                     self._hints,

@@ -172,6 +172,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("dead_letter_id", name="pk_dead_letters"),
         sa.UniqueConstraint("stream", "entry_id", name="uq_dead_letters_stream_entry_id"),
     )
+    op.create_index("ix_dead_letters_agent", "dead_letters", ["agent_id"], unique=False)
     op.create_index("ix_dead_letters_at", "dead_letters", ["at_ms"], unique=False)
     op.create_index(
         "ix_dead_letters_open",
@@ -294,10 +295,19 @@ def upgrade() -> None:
         sa.Column("parts", JSON, nullable=False),
         sa.Column("expired_ms", sa.BigInteger(), nullable=True, comment="when retention deleted the text"),
         sa.Column("read_by", ID, nullable=True),
+        sa.Column("read_ms", sa.BigInteger(), nullable=True),
         sa.Column("quarantine_id", ID, nullable=True),
         sa.PrimaryKeyConstraint("agent_id", "room_id", "message_id", name="pk_messages"),
     )
     op.create_index("ix_messages_author", "messages", ["agent_id", "author_id"], unique=False)
+    op.create_index(
+        "ix_messages_text",
+        "messages",
+        ["read_ms"],
+        unique=False,
+        postgresql_where=sa.text("read_by IS NOT NULL AND expired_ms IS NULL"),
+        sqlite_where=sa.text("read_by IS NOT NULL AND expired_ms IS NULL"),
+    )
     op.create_index(
         "ix_messages_undated",
         "messages",
@@ -569,6 +579,12 @@ def downgrade() -> None:
         postgresql_where=sa.text("undated"),
         sqlite_where=sa.text("undated"),
     )
+    op.drop_index(
+        "ix_messages_text",
+        table_name="messages",
+        postgresql_where=sa.text("read_by IS NOT NULL AND expired_ms IS NULL"),
+        sqlite_where=sa.text("read_by IS NOT NULL AND expired_ms IS NULL"),
+    )
     op.drop_index("ix_messages_author", table_name="messages")
     op.drop_table("messages")
     op.drop_table("kept_answers")
@@ -585,6 +601,7 @@ def downgrade() -> None:
         sqlite_where=sa.text("state = 'open'"),
     )
     op.drop_index("ix_dead_letters_at", table_name="dead_letters")
+    op.drop_index("ix_dead_letters_agent", table_name="dead_letters")
     op.drop_table("dead_letters")
     op.drop_index(
         "ix_candidates_waiting",
