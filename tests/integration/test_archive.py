@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from takeaways.recall import Recall
 from takeaways.schemas.database import Database
-from takeaways.schemas.errors import BadInput
+from takeaways.schemas.errors import BadInput, NotFound
 from takeaways.schemas.events import AgentDeleted
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.tables import agents, messages, metadata
@@ -175,3 +175,15 @@ def test_every_table_of_an_agent_is_emptied_when_it_is_erased(
         }
 
     assert left <= kept
+
+
+def test_an_export_that_fails_leaves_the_last_archive_alone(sqlite_database: Database, tmp_path: Path) -> None:
+    """A slip in the agent's name must not cost the archive of yesterday."""
+    file = tmp_path / "scout.zip"
+    file.write_bytes(b"yesterday")
+
+    with pytest.raises(NotFound):
+        export_agent(sqlite_database, "scuot", file)
+
+    assert file.read_bytes() == b"yesterday"
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []

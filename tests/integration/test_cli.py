@@ -143,8 +143,11 @@ def test_recall_prints_the_note_and_writes_the_folder(
         ("flush", "nobody"),
     ],
 )
-def test_what_is_not_there_has_an_exit_code_of_its_own(run: Run, arguments: tuple[str, ...]) -> None:
+def test_what_is_not_there_has_an_exit_code_of_its_own(
+    run: Run, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A script tells 'nothing there' from 'it failed', and a person is told in one line."""
+    monkeypatch.chdir(tmp_path)
     ran = run(*arguments)
 
     assert ran.code == 3

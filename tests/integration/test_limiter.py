@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from takeaways.workers.models.limiter import Limits, SharedLimiter
+from takeaways.workers.models.limiter import Fault, Limits, SharedLimiter
 from tests.integration.test_redis_keys import described
 from tests.waiting import wait_until
 
@@ -35,7 +35,7 @@ def test_a_rate_limit_stops_every_worker_and_no_other_model(client: Redis) -> No
     """Twenty workers that each find out for themselves make twenty more refused calls."""
     one, other = SharedLimiter(client), SharedLimiter(client)
 
-    one.failed(MODEL, "scout", least_seconds=40, why="rate limit")
+    one.failed(MODEL, "scout", Fault(least_seconds=40), why="rate limit")
 
     assert 30 < other.admit(MODEL, "c1", tokens=1, lasts_seconds=30).wait_seconds <= 40
     assert other.admit("claude-y", "c1", tokens=1, lasts_seconds=30).wait_seconds == 0
@@ -98,7 +98,7 @@ def test_an_answer_to_an_earlier_call_does_not_end_a_pause(client: Redis) -> Non
     """A call that was sent before the limit was reached says nothing about it."""
     limiter = SharedLimiter(client)
     assert admitted(limiter, "early")
-    limiter.failed(MODEL, "scout", least_seconds=30)
+    limiter.failed(MODEL, "scout", Fault(least_seconds=30))
 
     limiter.ended(MODEL, "early", answered=True)
 
@@ -122,10 +122,10 @@ def test_answers_that_cannot_be_read_pause_a_model_only_when_three_agents_get_th
     limiter = SharedLimiter(client, QUICK)
 
     for agent in ("one", "one", "two"):
-        limiter.failed(MODEL, agent, enough=3)
+        limiter.failed(MODEL, agent, Fault(enough=3))
     assert over(limiter)
 
-    limiter.failed(MODEL, "three", enough=3)
+    limiter.failed(MODEL, "three", Fault(enough=3))
     assert not over(limiter)
 
 
@@ -166,7 +166,7 @@ def test_without_redis_everything_is_admitted() -> None:
     limiter = SharedLimiter(Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=0.5))
 
     assert admitted(limiter, "a")
-    assert limiter.failed(MODEL, "scout", least_seconds=20).wait_seconds == 20
+    assert limiter.failed(MODEL, "scout", Fault(least_seconds=20)).wait_seconds == 20
     assert limiter.paused(MODEL) is None
     limiter.ended(MODEL, "a", answered=True)
 
@@ -178,7 +178,7 @@ def test_every_key_is_described_and_expires(client: Redis) -> None:
     limiter.failed(MODEL, "scout")
     wait_until(lambda: over(limiter), timeout_seconds=5)
     assert admitted(limiter, "probe", tokens=10)
-    limiter.failed(MODEL, "scout", least_seconds=60)
+    limiter.failed(MODEL, "scout", Fault(least_seconds=60))
 
     keys = sorted(str(key, "utf-8") for key in client.scan_iter())
 

@@ -14,9 +14,9 @@ from takeaways.schemas.errors import (
     ParkedBecause,
     TakeawaysError,
 )
-from takeaways.workers.jobs.endings import Fault, back_off_seconds, ending_after, fault_of
+from takeaways.workers.jobs.endings import back_off_seconds, ending_after, fault_of
 from takeaways.workers.jobs.outcomes import Outcome
-from takeaways.workers.models.limiter import Trouble
+from takeaways.workers.models.limiter import Fault, Trouble
 
 KEY = ModelParked(ParkedBecause.AUTHENTICATION, "the key is refused", 300.0)
 

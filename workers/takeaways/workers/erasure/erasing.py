@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from takeaways.schemas.errors import StoreUnavailable
 from takeaways.schemas.queues import STREAMS
 from takeaways.schemas.tables import dead_letters, erasures, workspaces
 from takeaways.workers.erasure.mentions import mentions
+from takeaways.workers.intake.scripts import script
 
 log = structlog.get_logger(__name__)
 
@@ -84,13 +84,11 @@ def _streams(redis: Redis | None, upto_ms: int) -> Step:
         return Step({}, 1)
     deleted = needed = 0
     try:
-        script = redis.register_script(
-            files("takeaways.workers.intake").joinpath("forget.lua").read_text("utf-8")
-        )
+        forget = redis.register_script(script("entry_ids", "forget"))
         for stream in STREAMS:
             after = "-"
             while after:
-                answer: Any = script(
+                answer: Any = forget(
                     keys=[stream], args=[f"{upto_ms + _CLOCKS_APART_MS}-0", _ENTRIES_AT_ONCE, after]
                 )
                 deleted += int(answer[0])

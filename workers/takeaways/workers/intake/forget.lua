@@ -2,21 +2,7 @@
 -- pending one. In one call over all groups, because between looking and deleting an entry may be delivered.
 -- KEYS: stream. ARGV: the last id, the most to look at, the id to begin after ('-' for the start).
 -- Returns how many were deleted, how many are still needed by some group, and the last id looked at ('' at the end).
-local function split(id)
-  local dash = string.find(id, '-', 1, true)
-  return string.sub(id, 1, dash - 1), string.sub(id, dash + 1)
-end
-
--- Digits compared as text: a sequence number may not fit a Lua number.
-local function before(a, b)
-  local a_ms, a_seq = split(a)
-  local b_ms, b_seq = split(b)
-  if #a_ms ~= #b_ms then return #a_ms < #b_ms end
-  if a_ms ~= b_ms then return a_ms < b_ms end
-  if #a_seq ~= #b_seq then return #a_seq < #b_seq end
-  return a_seq < b_seq
-end
-
+-- `before` is in entry_ids.lua.
 if redis.call('EXISTS', KEYS[1]) == 0 then return {0, 0, ''} end
 local groups = {}
 for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do

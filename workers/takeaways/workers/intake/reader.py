@@ -11,7 +11,6 @@ import socket
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final
 
 import structlog
@@ -22,6 +21,7 @@ from redis.retry import Retry
 
 from takeaways.schemas.queues import GROUP
 from takeaways.workers.intake.entries import Entry, read_entry
+from takeaways.workers.intake.scripts import script
 
 log = structlog.get_logger(__name__)
 
@@ -107,11 +107,11 @@ class StreamReader:
         self._batch_entries = batch_entries
         self._batch_bytes = batch_bytes
         self._own_after: str | None = "0"
-        self._read = redis.register_script(_script("read.lua"))
-        self._claim = redis.register_script(_script("claim.lua"))
-        self._inherit = redis.register_script(_script("inherit.lua"))
-        self._trim = redis.register_script(_script("trim.lua"))
-        self._leave = redis.register_script(_script("leave.lua"))
+        self._read = redis.register_script(script("read"))
+        self._claim = redis.register_script(script("claim"))
+        self._inherit = redis.register_script(script("inherit"))
+        self._trim = redis.register_script(script("entry_ids", "trim"))
+        self._leave = redis.register_script(script("leave"))
 
     def look_back(self) -> None:
         """Read our own pending entries again before anything new. Call it after any trouble."""
@@ -258,10 +258,6 @@ class StreamReader:
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
-
-
-def _script(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
 
 
 def _text(value: Any) -> str:

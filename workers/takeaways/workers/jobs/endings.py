@@ -13,7 +13,7 @@ from takeaways.schemas.errors import (
     TakeawaysError,
 )
 from takeaways.workers.jobs.outcomes import Outcome
-from takeaways.workers.models.limiter import ENOUGH_OF_UNREADABLE, Trouble
+from takeaways.workers.models.limiter import ENOUGH_OF_UNREADABLE, Fault, Trouble
 
 BACK_OFF_SECONDS: Final = 15.0
 BACK_OFF_MAX_SECONDS: Final = 3600.0
@@ -35,15 +35,6 @@ class Ending:
     pass_done: bool = False
     parked_because: str | None = None
     attempt_back: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What the limiter is told. `enough` agents in this trouble make it the model's."""
-
-    least_seconds: float = 0.0
-    enough: int = 1
-    parked: bool = False
 
 
 def fault_of(error: TakeawaysError) -> Fault | None:

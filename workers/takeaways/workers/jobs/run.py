@@ -36,7 +36,7 @@ from takeaways.schemas.tables import agents
 from takeaways.workers.faults import fault_point
 from takeaways.workers.jobs.asking import NotAdmitted, OutOfTokens
 from takeaways.workers.jobs.budgets import WindowTooSmall
-from takeaways.workers.jobs.endings import SPREAD, Ending, Fault, back_off_seconds, ending_after, fault_of
+from takeaways.workers.jobs.endings import SPREAD, Ending, back_off_seconds, ending_after, fault_of
 from takeaways.workers.jobs.job import Job, JobServices, Phase, Work
 from takeaways.workers.jobs.outcomes import Outcome, level_of
 from takeaways.workers.jobs.result import JobResult
@@ -44,6 +44,7 @@ from takeaways.workers.jobs.tally import Tally
 from takeaways.workers.leases import Claimed, NotClaimed, claim, fenced, hold_off, release
 from takeaways.workers.leases.claim import lock
 from takeaways.workers.models import Call
+from takeaways.workers.models.limiter import PLAIN_FAULT
 from takeaways.workers.models.resolve import AgentModel
 from takeaways.workers.schedule.decide import Decision, Hold
 
@@ -223,16 +224,9 @@ def _steps(job: Job, work: Work) -> Ending:
 def _stopped_by(error: ModelUnavailable | AnswerUnreadable, job: Job) -> Ending:
     """Tell the limiter, so that no other worker has to find out, and end the job."""
     lease = job.lease
-    fault = fault_of(error) or Fault()
     name = getattr(error, "model", "") or job.services.models.name_for(lease.kind, lease.agent)
-    trouble = job.services.limiter.failed(
-        name,
-        lease.agent_id,
-        least_seconds=fault.least_seconds,
-        enough=fault.enough,
-        why=str(error),
-        parked=fault.parked,
-    )
+    fault = fault_of(error) or PLAIN_FAULT
+    trouble = job.services.limiter.failed(name, lease.agent_id, fault, why=str(error))
     return ending_after(error, trouble=trouble, attempts=lease.attempts, jitter=random.random())  # noqa: S311 - jitter, not a secret
 
 

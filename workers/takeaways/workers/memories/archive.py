@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import uuid
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -103,13 +104,13 @@ class _To:
 
 
 def export_agent(database: Database, agent_id: str, file: Path) -> dict[str, int]:
-    """Write the archive; returns how many rows of each table are in it. Raises `BadInput` for an unknown agent.
+    """Write the archive; returns how many rows of each table are in it. Raises `NotFound` for an unknown agent.
 
     It holds what people said: keep it as carefully as the database. An agent that did not change gives the
-    same bytes.
+    same bytes. A file of that name is replaced only once the archive is whole.
     """
     counts: dict[str, int] = {}
-    with snapshot(database) as connection, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with snapshot(database) as connection, _replacing(file) as archive:
         row = connection.execute(select(agents).where(agents.c.agent_id == agent_id)).mappings().one_or_none()
         if row is None:
             raise NotFound(f"no agent {agent_id} is known here")
@@ -126,6 +127,18 @@ def export_agent(database: Database, agent_id: str, file: Path) -> dict[str, int
             name = f"agent-memory/session_summaries/{file_stem(summary.room_id)}.md"
             _put(archive, name, session_summary_md(summary))
     return counts
+
+
+@contextmanager
+def _replacing(file: Path) -> Iterator[zipfile.ZipFile]:
+    """An archive that takes the place of `file` when all of it is written; after an error nothing has changed."""
+    partial = file.with_name(f".{file.name}.part")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            yield archive
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def import_agent(

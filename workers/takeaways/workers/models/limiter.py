@@ -59,6 +59,20 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What a failed call says about the model: what the provider asked for, from how many agents in this trouble on it
+    is the model's, and whether a person has to act.
+    """
+
+    least_seconds: float = 0.0
+    enough: int = 1
+    parked: bool = False
+
+
+PLAIN_FAULT: Final = Fault()
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """After a failed call: how long to wait, and whether this agent failed already since the model last answered.
 
@@ -82,17 +96,8 @@ class Limiter(Protocol):
         """An admitted call ended, with an answer of whatever kind or without one."""
         ...
 
-    def failed(
-        self,
-        model: str,
-        agent_id: str,
-        *,
-        least_seconds: float = 0.0,
-        enough: int = 1,
-        why: str = "",
-        parked: bool = False,
-    ) -> Trouble:
-        """A call of this agent failed; `least_seconds` is what the provider asked for."""
+    def failed(self, model: str, agent_id: str, fault: Fault = PLAIN_FAULT, *, why: str = "") -> Trouble:
+        """A call of this agent failed. `why` is what `paused` then says."""
         ...
 
 
@@ -111,17 +116,8 @@ class Unlimited:
     def ended(self, model: str, call_id: str, *, answered: bool) -> None:
         return
 
-    def failed(
-        self,
-        model: str,
-        agent_id: str,
-        *,
-        least_seconds: float = 0.0,
-        enough: int = 1,
-        why: str = "",
-        parked: bool = False,
-    ) -> Trouble:
-        return Trouble(max(least_seconds, self._limits.first_wait_seconds), again=True)
+    def failed(self, model: str, agent_id: str, fault: Fault = PLAIN_FAULT, *, why: str = "") -> Trouble:
+        return Trouble(max(fault.least_seconds, self._limits.first_wait_seconds), again=True)
 
 
 class SharedLimiter:
@@ -178,31 +174,22 @@ class SharedLimiter:
             [call_id, int(answered)],
         )
 
-    def failed(
-        self,
-        model: str,
-        agent_id: str,
-        *,
-        least_seconds: float = 0.0,
-        enough: int = 1,
-        why: str = "",
-        parked: bool = False,
-    ) -> Trouble:
+    def failed(self, model: str, agent_id: str, fault: Fault = PLAIN_FAULT, *, why: str = "") -> Trouble:
         keys, limits = ModelKeys.of(model), self._limits
         found = self._run(
             self._failed,
             [keys.pause, keys.rounds, keys.troubled],
             [
                 agent_id,
-                enough,
-                round(least_seconds * 1000),
+                fault.enough,
+                round(fault.least_seconds * 1000),
                 round(limits.first_wait_seconds * 1000),
                 round(limits.most_wait_seconds * 1000),
-                f"{_PARKED if parked else _BUSY} {why}",
+                f"{_PARKED if fault.parked else _BUSY} {why}",
             ],
         )
         if found is None:
-            return self._alone.failed(model, agent_id, least_seconds=least_seconds)
+            return self._alone.failed(model, agent_id, fault)
         return Trouble(found[0] / 1000, bool(found[1]))
 
     def close(self) -> None:
