@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import select, update
 
 from takeaways.schemas.database import Database
-from takeaways.schemas.tables import candidates, messages
-from takeaways.workers.intake.retention import QUOTE_GONE, drop_old_texts
+from takeaways.schemas.tables import candidates, inbox, jobs, messages
+from takeaways.workers.intake.retention import (
+    QUOTE_GONE,
+    drop_old_event_ids,
+    drop_old_texts,
+    drop_what_is_over,
+)
 from takeaways.workers.memories import history
 from takeaways.workers.testing import ScriptedModel
 from tests.canary import found_in
@@ -95,4 +101,44 @@ def test_a_repeat_of_a_deleted_text_is_known_and_an_edit_of_it_is_learned(read_o
 
     assert not repeated
     assert lines == ["Staging uses port 9444."]
+    assert dropped == 1
+
+
+def test_a_text_goes_also_where_its_job_died_before_it_could_say_how_it_ended(read_once: Pipeline) -> None:
+    """A promise to delete after so many days has no exception for crashes."""
+    with read_once.database.write() as connection:
+        connection.execute(update(jobs).values(ended_ms=None, outcome=None))
+    read_once.advance(hours=24 * 31)
+
+    drop_old_texts(read_once.database, keep_days=30)
+
+    assert SAID not in str(read_once.rows(messages))
+
+
+def test_what_is_over_goes_batch_by_batch_until_there_is_no_more(read_once: Pipeline) -> None:
+    """Each transaction is short, and retention still keeps up with whatever comes in."""
+    for run in (2, 3):
+        say(read_once, run, "More of the same.")
+    read_once.flush()
+    read_once.advance(hours=24 * 91)
+
+    more = [drop_what_is_over(read_once.database, text_days=30, quotes=True, limit=2) for _ in range(3)]
+
+    assert more == [True, False, False]
+    assert read_once.rows(inbox) == []
+
+
+def test_two_that_drop_at_once_do_not_wait_for_each_other(
+    postgresql_database: Database, redis_url: str
+) -> None:
+    """Every intake process drops what is over, and none of them holds up another."""
+    with pipeline(postgresql_database, redis_url, ScriptedModel()) as system:
+        for run in (1, 2):
+            say(system, run, SAID)
+        system.advance(hours=24 * 91)
+        with postgresql_database.write() as connection:
+            connection.execute(select(inbox).limit(1).with_for_update()).all()
+
+            dropped = drop_old_event_ids(postgresql_database)
+
     assert dropped == 1

@@ -44,6 +44,11 @@ def _database(name: str, origin: BaseException) -> tuple[Exit, str] | None:
             Exit.MISCONFIGURED,
             "the database's tables are not of this version: `takeaways doctor` says what to do",
         )
+    if type(origin).__name__ in ("InsufficientPrivilege", "ReadOnlySqlTransaction"):
+        return (
+            Exit.MISCONFIGURED,
+            "the database lets this role do no such thing; takeaways_work is the one for people (docs/securing.md)",
+        )
     if name in ("OperationalError", "InterfaceError"):
         return Exit.UNAVAILABLE, f"the database does not answer ({_first_line(origin)})"
     return None

@@ -19,13 +19,15 @@ _BATCH: Final = 1_000
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
-def drop_what_is_over(database: Database, *, text_days: float | None, quotes: bool) -> bool:
+def drop_what_is_over(
+    database: Database, *, text_days: float | None, quotes: bool, limit: int = _BATCH
+) -> bool:
     """Delete one batch of each kind, in a short transaction of its own. Returns whether there may be more."""
     dropped = (
-        drop_old_event_ids(database),
-        drop_old_texts(database, keep_days=text_days, quotes=quotes),
+        drop_old_event_ids(database, limit=limit),
+        drop_old_texts(database, keep_days=text_days, quotes=quotes, limit=limit),
     )
-    return _BATCH in dropped
+    return limit in dropped
 
 
 def drop_old_event_ids(database: Database, *, keep_days: int = EVENT_IDS_DAYS, limit: int = _BATCH) -> int:
