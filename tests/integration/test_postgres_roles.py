@@ -23,7 +23,7 @@ from takeaways.workers.intake.retention import drop_old_event_ids, drop_old_text
 from takeaways.workers.metrics.standing import read_database
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
-from tests.secured import ROLES, SecuredPostgres, make_roles, secured_postgres
+from tests.secured import POSTGRES, ROLES, SecuredPostgres, make_roles, psql, secured_postgres
 
 SECRET_WORD = "port 9443"
 REFUSED = "42501"
@@ -231,3 +231,16 @@ def test_the_roles_want_passwords_that_are_worth_the_name(empty_postgresql: URL,
     assert (missing.returncode, short.returncode, from_file.returncode) == (3, 3, 0)
     assert "POSTGRES_MIGRATE_PASSWORD" in missing.stderr
     assert "POSTGRES_READ_PASSWORD" in short.stderr
+
+
+def test_the_advice_on_cleaning_up_can_be_followed(server: SecuredPostgres) -> None:
+    """Who owns the tables runs it as it stands."""
+    ran = psql(server.url("migrate"), POSTGRES / "autovacuum.sql")
+
+    looking = server.open("read")
+    with looking.read() as connection:
+        options = connection.execute(text("SELECT reloptions FROM pg_class WHERE relname = 'agents'"))
+        found = options.scalar_one()
+    looking.dispose()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "autovacuum_vacuum_scale_factor=0.01" in found
