@@ -272,6 +272,7 @@ def test_a_database_that_is_down_or_has_no_tables_is_said(tmp_path: Path) -> Non
     """The text says what to look at, and holds no password."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         free_port = server.getsockname()[1]
+    (tmp_path / "empty.db").touch()
     for url in (f"postgresql://u:hunter2@127.0.0.1:{free_port}/d", f"sqlite:///{tmp_path}/empty.db"):
         with Recall(url, timeout_seconds=20) as recall:
             note = recall.note("a", "r", "c")
@@ -321,3 +322,15 @@ def test_questions_do_not_pile_up_behind_a_database_that_hangs() -> None:
 
 def _raise_timeout() -> None:
     raise TimeoutError("mine")
+
+
+def test_a_file_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
+    """Whoever copies an address wrongly is told so, instead of reading an empty database of their own for ever."""
+    file = tmp_path / "elsewhere.db"
+
+    with Recall(f"sqlite:///{file}") as recall:
+        note = recall.note("scout", "quotes", "c1")
+
+    assert note.status is NoteStatus.UNAVAILABLE
+    assert note.detail == f"there is no database at {file}"
+    assert not file.exists()

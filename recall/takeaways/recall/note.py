@@ -102,7 +102,7 @@ class Recall:
     ) -> None:
         self._owns_database = isinstance(database, str)
         self._database = (
-            Database.open(database, statement_timeout_seconds=timeout_seconds)
+            Database.open(database, statement_timeout_seconds=timeout_seconds, make_file=False)
             if isinstance(database, str)
             else database
         )

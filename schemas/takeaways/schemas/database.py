@@ -33,7 +33,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from takeaways.schemas import tables
-from takeaways.schemas.errors import Misconfigured
+from takeaways.schemas.errors import Misconfigured, StoreUnavailable
 
 SQLITE_TIMEOUT_SECONDS: Final = 30
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
@@ -56,11 +56,13 @@ class Database:
         pool_size: int = 10,
         statement_timeout_seconds: float = 30.0,
         idle_timeout_seconds: float = 30.0,
+        make_file: bool = True,
     ) -> Database:
         """Connect lazily to `sqlite:///file` or `postgresql://…`. Raises `Misconfigured` for anything else.
 
         On PostgreSQL a statement ends with an error after so long, its waits for locks included, and a process that
         stands still inside a transaction loses it after `idle_timeout_seconds`, with its locks: before its lease.
+        With `make_file` false a SQLite file that is not there is not made: connecting raises `StoreUnavailable`.
         """
         try:
             parsed = make_url(url)
@@ -69,7 +71,7 @@ class Database:
                 "the database URL cannot be read; use sqlite:///path/to/file or postgresql://…"
             ) from None
         if parsed.get_backend_name() == "sqlite":
-            return cls(_sqlite(parsed))
+            return cls(_sqlite(parsed, make_file))
         if parsed.get_backend_name() == "postgresql":
             return cls(_postgresql(parsed, pool_size, statement_timeout_seconds, idle_timeout_seconds))
         raise Misconfigured(
@@ -177,10 +179,11 @@ def _kernel_boot_id() -> str:
         return "unknown"
 
 
-def _sqlite(url: URL) -> Engine:
+def _sqlite(url: URL, make_file: bool) -> Engine:
     if not url.database or url.database == ":memory:":
         raise Misconfigured("SQLite needs a file, because several processes share it: sqlite:///path/to/file")
-    folder = Path(url.database).absolute().parent
+    file = Path(url.database).absolute()
+    folder = file.parent
     if not folder.is_dir():
         raise Misconfigured(f"the folder of the SQLite file does not exist: {folder}")
     if (kind := _file_system(folder)) in _NETWORK_FILE_SYSTEMS:
@@ -192,6 +195,11 @@ def _sqlite(url: URL) -> Engine:
         connect_args={"timeout": SQLITE_TIMEOUT_SECONDS, "check_same_thread": False},
         hide_parameters=True,  # an error would quote what people said
     )
+
+    @event.listens_for(engine, "do_connect")
+    def connecting(*_: object) -> None:
+        if not make_file and not file.exists():
+            raise StoreUnavailable(f"there is no database at {file}")
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:

@@ -373,7 +373,11 @@ def _snapshot(text: str, key: PinKey) -> Snapshot:
 
 def _opened(store: Store | Database | str) -> Store:
     if isinstance(store, str):
-        return MemoryStore() if store == "memory" else DatabaseStore(Database.open(store), owns=True)
+        return (
+            MemoryStore()
+            if store == "memory"
+            else DatabaseStore(Database.open(store, make_file=False), owns=True)
+        )
     return DatabaseStore(store) if isinstance(store, Database) else store
 
 
