@@ -352,9 +352,11 @@ def test_a_running_server_goes_on_with_an_erasure_until_it_is_done(
         )
         thread = threading.Thread(target=running.run)
         thread.start()
-        wait_until(lambda: all(row["done_ms"] for row in system.rows(erasures)))
-        running.stop()
-        thread.join()
+        try:
+            wait_until(lambda: all(row["done_ms"] for row in system.rows(erasures)))
+        finally:
+            running.stop()
+            thread.join()
 
         assert len(system.rows(erasures)) == 1
 
