@@ -11,6 +11,8 @@ from takeaways.recall.tokens import count
 from takeaways.schemas.memories import EMPTY, Lesson, Line, Memory, SessionSummary
 from tests.memories import NOON_MS, line, memory, section
 
+DAY_MS = 86_400_000
+
 SMALL = memory(
     section(
         "Quotes",
@@ -77,7 +79,7 @@ def test_a_summary_over_its_cap_keeps_the_newest_and_says_what_is_missing() -> N
 
 def test_rules_and_pins_come_before_everything_that_is_newer() -> None:
     """An old sign-off rule outlives a thousand newer facts."""
-    facts = [line(f"fact number {number}", said_at_ms=NOON_MS + number) for number in range(1000)]
+    facts = [line(f"fact number {number:04}", said_at_ms=NOON_MS + number * DAY_MS) for number in range(1000)]
     rule = line("Never deploy on Fridays.", Lesson.RULE, said_at_ms=1)
     pin = line("The owner is in Lisbon.", said_at_ms=2, pinned=True)
     busy = memory(section("Facts", *facts), section("Deploys", rule), section("People", pin))
@@ -86,8 +88,24 @@ def test_rules_and_pins_come_before_everything_that_is_newer() -> None:
 
     assert text.index("Never deploy on Fridays.") < text.index("## Facts")
     assert "The owner is in Lisbon." in text
-    assert "- fact number 999\n" in text
-    assert "- fact number 0\n" not in text
+    assert "- fact number 0999\n" in text
+    assert "- fact number 0000\n" not in text
+
+
+def test_what_says_more_stands_in_the_note_before_what_was_said_a_little_later() -> None:
+    """An agent is told its thousandth small talk only after what it can use."""
+    verbs = ("talk", "come", "look", "start", "work", "think", "help", "feel", "try", "make")
+    talk = [
+        line(f"It was good to {one} and to {other} again.", said_at_ms=NOON_MS)
+        for one in verbs
+        for other in verbs
+    ]
+    useful = line(
+        "Invoices over 40,000 dollars need a sign-off by Dana Whitfield.", said_at_ms=NOON_MS - DAY_MS
+    )
+    busy = memory(section("Talk", *talk[:50], useful, *talk[50:]))
+
+    assert "Dana Whitfield" in summary_md(busy, budget_tokens=160)
 
 
 def test_one_more_lesson_is_a_small_difference() -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from takeaways.recall.escape import blocks, heading, shown
+from takeaways.recall.ranking import ranked
 from takeaways.recall.tokens import Count, count
 from takeaways.schemas.memories import Line, Memory, Section, SessionSummary
 
@@ -39,7 +40,7 @@ def summary_md(memory: Memory, *, budget_tokens: int = SUMMARY_BUDGET_TOKENS, co
     """The index of the memory within `budget_tokens`.
 
     Rules and corrections stand first and in full, then each topic with its gist and, where there is
-    room, its pinned and newest lines. The order is the memory's own, so a small change is a small
+    room, its pinned and most useful lines (`ranking`). The order is the memory's own, so a small change is a small
     difference. The last sentence says what was left out and where it is.
     """
     pieces = tuple(_ranked(memory))
@@ -95,18 +96,18 @@ def _section_md(section: Section) -> str:
 
 def _ranked(memory: Memory) -> Iterator[_Piece]:
     """Everything that could be shown, the most needed first. What another piece says already is no piece."""
-    lines = [
-        (line, section_place, line_place)
-        for section_place, section in enumerate(memory.sections)
-        for line_place, line in enumerate(section.lines)
-    ]
-    lines.sort(key=lambda found: (found[0].pinned, found[0].said_at_ms, found[1], found[2]), reverse=True)
-
-    said: set[str] = set()
-    yield from _unsaid([found for found in lines if found[0].kind.must_obey], said, is_rule=True)
     newest = {
         place: max(line.said_at_ms for line in section.lines) for place, section in enumerate(memory.sections)
     }
+    lines = [
+        (memory.sections[section].lines[line], section, line)
+        for section, line in ranked(memory, max(newest.values(), default=0), fresh=True)
+    ]
+    rules = [found for found in lines if found[0].kind.must_obey]
+    rules.sort(key=lambda found: (found[0].pinned, found[0].said_at_ms, found[1], found[2]), reverse=True)
+
+    said: set[str] = set()
+    yield from _unsaid(rules, said, is_rule=True)
     for place in sorted(newest, key=lambda place: (-newest[place], place)):
         section = memory.sections[place]
         gist = _gist(section)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from takeaways.schemas.memories import MAX_TITLE, Memory, Section
+from takeaways.schemas.words import telling_words
 from takeaways.workers.consolidation.account import gist_of, in_order
 from takeaways.workers.extraction.shorten import cut
 from takeaways.workers.text.plain import plain_title, title_key
-from takeaways.workers.text.words import telling_words
 
 _TITLE_FROM_LINE_CHARS: Final = 60
 

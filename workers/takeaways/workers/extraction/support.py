@@ -11,7 +11,7 @@ from typing import Final
 
 import regex
 
-from takeaways.workers.text.words import is_common, telling_words
+from takeaways.schemas.words import is_common, telling_words
 
 _ADDRESS: Final = regex.compile(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b(?:[\w-]+\.)+(?:com|net|org|io|dev|app|test|"

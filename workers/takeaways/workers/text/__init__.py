@@ -1,1 +1,1 @@
-"""Text as the memory holds it, and the words that say something in it."""
+"""Text as the memory holds it."""

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Final
 
 from takeaways.schemas.memories import Lesson
+from takeaways.schemas.words import is_common, plain_words, stem, telling_words
 from takeaways.workers.text.placeholders import is_placeholder
-from takeaways.workers.text.words import is_common, plain_words, stem, telling_words
 
 _MAX_CHARS: Final = 120
 _FEW_LINES: Final = 2

@@ -13,7 +13,7 @@ from typing import Final
 import regex
 
 from takeaways.schemas.memories import Lesson
-from takeaways.workers.text.words import is_common, plain_words, telling_words
+from takeaways.schemas.words import is_common, plain_words, telling_words
 
 _NEGATION: Final = regex.compile(
     r"\b(?:not|no|never|none|without|nor|cannot|nicht|kein\w*|niemals|pas|jamais|nunca|не|никогда|нельзя)\b|n['’]t\b"

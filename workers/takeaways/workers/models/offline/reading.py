@@ -10,6 +10,7 @@ import regex
 
 from takeaways.schemas.memories import MAX_QUOTE, MAX_TEXT, Lesson
 from takeaways.schemas.text import one_line
+from takeaways.schemas.words import is_common, plain_words, telling_words
 from takeaways.workers.extraction.dates import day_of, made_absolute
 from takeaways.workers.models.answers import Learned, Quote, RoomLearned
 from takeaways.workers.models.offline import cues
@@ -19,7 +20,6 @@ from takeaways.workers.models.offline.summary import session_summary
 from takeaways.workers.models.offline.topics import topic_of
 from takeaways.workers.models.offline.wording import exact, shortened
 from takeaways.workers.models.requests import Excerpt, RoomPart, Source
-from takeaways.workers.text.words import is_common, plain_words, telling_words
 
 PASTED_CHARS: Final = 3_000
 _ANSWER_WORDS: Final = 7

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from takeaways.schemas.text import one_line
+from takeaways.schemas.words import telling_words, weight
 from takeaways.workers.models.offline import cues
 from takeaways.workers.models.offline.sentences import sentences
 from takeaways.workers.models.offline.wording import shortened
 from takeaways.workers.models.requests import RoomPart, Source
-from takeaways.workers.text.words import telling_words, weight
 
 MAX_CHARS: Final = 1_200
 _NEW_SENTENCES: Final = 5

@@ -11,7 +11,7 @@ import regex
 
 from takeaways.schemas.memories import MAX_TITLE
 from takeaways.schemas.text import one_line
-from takeaways.workers.text.words import stem, telling_words
+from takeaways.schemas.words import stem, telling_words
 
 GENERAL: Final = "General"
 _NAME: Final = regex.compile(r"[^\d_/\\]+")

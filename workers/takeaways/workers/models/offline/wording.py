@@ -9,7 +9,7 @@ from typing import Final
 import regex
 
 from takeaways.schemas.text import one_line
-from takeaways.workers.text.words import is_common, telling_words
+from takeaways.schemas.words import is_common, telling_words
 
 _INTERJECTION: Final = (
     r"hey|hi|hello|wow|whoa|woah|yeah|yep|yup|yes|yay|oh|ah+|aw+|haha+|lol|well|ok|okay|sure|totally|cool|"
