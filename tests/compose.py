@@ -130,11 +130,12 @@ class Processes:
         assert kind == "CMD", f"{service} is checked by {kind}"
         return self.run(service, *argv, **environment)
 
-    def stop(self, name: str, *, timeout_seconds: float) -> int:
-        """SIGTERM, and the exit code."""
-        process = self.running.pop(name)
-        process.terminate()
-        return process.wait(timeout_seconds)
+    def stop(self, *names: str, timeout_seconds: float) -> dict[str, int]:
+        """SIGTERM to all of them at once, and their exit codes."""
+        stopping = {name: self.running.pop(name) for name in names}
+        for process in stopping.values():
+            process.terminate()
+        return {name: process.wait(timeout_seconds) for name, process in stopping.items()}
 
     def kill(self) -> None:
         """End whatever still runs."""
@@ -162,10 +163,10 @@ class Processes:
     def environment(self, service: str, **more: str) -> dict[str, str]:
         """What the process gets: nothing of ours that this machine sets, and the service's settings last."""
         described = self._service(service)
+        # Measuring coverage in a dozen more processes costs more than it tells: other tests run the same code.
+        left_out = ("TAKEAWAYS_", "FLOWER_", "PROMETHEUS_", "ANTHROPIC_", "COVERAGE_")
         kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.lstrip("_").startswith(("TAKEAWAYS_", "FLOWER_", "PROMETHEUS_", "ANTHROPIC_"))
+            name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(left_out)
         }
         own = {
             name: self._translated(service, value) for name, value in described.get("environment", {}).items()
@@ -196,7 +197,8 @@ class Processes:
             inside: (ROOT / source if source.startswith(".") else self._own(f"{service}-{source}"))
             for source, inside, *_ in mounts
         }
-        paths |= {inside: self._own(f"{service}{inside.replace('/', '-')}") for inside in described["tmpfs"]}
+        for inside in (mount.partition(":")[0] for mount in described["tmpfs"]):
+            paths[inside] = self._own(f"{service}{inside.replace('/', '-')}")
         if described["image"].startswith("takeaways:"):
             paths |= IMAGE_PATHS
         return paths
