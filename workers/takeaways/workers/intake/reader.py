@@ -30,7 +30,7 @@ BATCH_BYTES: Final = 8 * 1024 * 1024
 BLOCK_SECONDS: Final = 2.0
 # A client that repeats a read by itself loses the first answer's entries until they are reclaimed, and a read
 # that blocks longer than the socket may be silent is such a repeat.
-SOCKET_TIMEOUT_SECONDS: Final = 10.0
+SOCKET_TIMEOUT_SECONDS: Final = 5.0
 
 
 def consumer_name() -> str:

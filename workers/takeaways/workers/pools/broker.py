@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from celery import Celery
 from celery.app.amqp import AMQP
 from kombu import Connection, Queue
+from kombu.transport.redis import Channel, Transport
 from redis.connection import parse_url
 
 from takeaways.schemas.errors import Misconfigured
@@ -19,9 +20,8 @@ from takeaways.workers.settings import Settings
 
 App = TypeVar("App", bound=Celery)
 
-# A hint that is not acknowledged goes back to its queue after this long. A slice lasts about a minute, a call
-# some minutes; one that comes back while its job runs starts a second copy, which ends `busy`.
-_LEAST_VISIBILITY_SECONDS: Final = 3600
+# Broker and streams answer within milliseconds, and what waits for news waits a second at most.
+SOCKET_TIMEOUT_SECONDS: Final = 5.0
 
 
 def make_app(settings: Settings) -> Celery:
@@ -37,6 +37,28 @@ def make_app_of(kind: type[App], settings: Settings) -> App:
     return app
 
 
+class _Channel(Channel):
+    """Gives up the hints that were taken over a connection that is lost: the sweep hints again.
+
+    kombu would put them back when the channel closes, and acknowledge each when its job ends, over a transport that is
+    gone by then. Celery does not count that among the errors of a connection: the worker would end, with every job.
+    """
+
+    do_restore = False
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        if not self.closed:
+            super().basic_ack(delivery_tag, multiple)
+
+    def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        if not self.closed:
+            super().basic_reject(delivery_tag, requeue)
+
+
+class _Transport(Transport):
+    Channel = _Channel
+
+
 class _Eager(Connection):
     """Tries again every few seconds however long the broker was away: by default the pauses grow to half a minute."""
 
@@ -44,6 +66,10 @@ class _Eager(Connection):
         return super().ensure_connection(
             *args, **{"interval_start": 1, "interval_step": 1, "interval_max": 4, **options}
         )
+
+    def get_transport_cls(self) -> Any:
+        found = super().get_transport_cls()
+        return _Transport if found is Transport else found
 
 
 class _Amqp(AMQP):
@@ -75,11 +101,11 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "broker_transport_options": {
             "global_keyprefix": BROKER_PREFIX,
             "visibility_timeout": visibility_seconds(settings),
-            # A killed worker's hints return within seconds; by default it takes a hundred.
+            # What is due to come back does so within seconds; by default it takes a hundred more.
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
             # A half-open connection hangs a worker for good without these four.
-            "socket_timeout": 10,
+            "socket_timeout": SOCKET_TIMEOUT_SECONDS,
             "socket_connect_timeout": 3,
             "socket_keepalive": True,
             "health_check_interval": 5,
@@ -122,6 +148,10 @@ def tls(url: str) -> dict[str, Any] | None:
 
 
 def visibility_seconds(settings: Settings) -> int:
-    """How long an unanswered hint stays hidden: well above the longest that a job may hold it."""
-    longest = settings.slice_seconds + 2 * settings.call_seconds
-    return max(_LEAST_VISIBILITY_SECONDS, round(4 * longest))
+    """After how long a hint that nobody acknowledged goes back to its queue: twice the longest that a job may take.
+
+    Sooner, it would come back while its job runs, and start a copy that ends `busy`. Later, hints of killed workers
+    would only be counted as taken for longer: the sweep has long repeated them.
+    """
+    longest_seconds = settings.slice_seconds + 2 * settings.call_seconds
+    return round(2 * longest_seconds)
