@@ -92,4 +92,5 @@ def _say_where(settings: Settings, as_json: bool) -> None:
         '  takeaways publish run AGENT ROOM -m "user: …" -m "assistant: …"\n'
         "  takeaways status                     what each agent waits for\n"
         "  takeaways memory show AGENT          what it knows\n"
+        "\nOn several machines, in containers, on Kubernetes: docs/deployment.md\n"
     )
