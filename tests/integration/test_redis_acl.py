@@ -1,4 +1,7 @@
-"""Each process reaches Redis as a user of its own, which may do what it does and nothing else."""
+"""Each process reaches Redis as a user of its own, which may do what it does and nothing else.
+
+That a whole deployment is refused nothing is shown beside TLS, in test_redis_tls.py.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import Any
 import pytest
 from kombu import Connection, Queue
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
+from redis.retry import Retry
 
 from takeaways.producers import Producer
-from takeaways.schemas.database import Database
 from takeaways.schemas.queues import BROKER_PREFIX, RUNS_STREAM, Kind
 from takeaways.workers.intake.reader import StreamReader, connect_reader
 from takeaways.workers.models.limiter import Limits, SharedLimiter
-from tests.deployed import Deployment
 from tests.faults.servers import redis_binary
 from tests.secured import USERS, SecuredRedis, secured_redis, users_of
 
@@ -35,37 +38,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredRedis]:
 def server(running: SecuredRedis) -> SecuredRedis:
     running.forget()
     return running
-
-
-@pytest.fixture
-def deployment(server: SecuredRedis, sqlite_database: Database, tmp_path: Path) -> Iterator[Deployment]:
-    made = Deployment(server, str(sqlite_database.engine.url), tmp_path)
-    yield made
-    made.stop()
-
-
-def test_a_whole_deployment_is_refused_nothing(
-    deployment: Deployment, server: SecuredRedis, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The users that we ship are enough for all that runs: producers, pools, metrics, Flower and the commands."""
-    deployment.start_pools()
-    deployment.start_flower(server)
-
-    deployment.publish("scout")
-    deployment.wait_until_remembered("scout")
-    codes = {
-        "ready": deployment.command("worker", "ready", "extraction"),
-        "metrics": deployment.command("metrics", "metrics"),
-        "doctor": deployment.command("operator", "doctor"),
-        "extract": deployment.command("operator", "extract", "scout"),
-        "erase": deployment.command("operator", "erase", "agent", "scout", "--yes"),
-    }
-    deployment.stop()
-
-    assert server.refused() == []
-    assert set(codes.values()) == {0}, codes
-    printed = capsys.readouterr().out
-    assert all(f'takeaways_up{{part="{part}"}} 1.0' in printed for part in ("events", "broker"))
 
 
 def test_what_is_sent_only_after_trouble_is_allowed_too(server: SecuredRedis) -> None:
@@ -153,7 +125,8 @@ def test_nobody_gets_in_without_a_name_and_a_password(server: SecuredRedis) -> N
     """The user that Redis has by default is off, and so is guessing."""
     refused = 0
     for user, password in (("", ""), ("default", "guess"), ("worker", "guess"), ("stranger", "guess")):
-        with Redis(port=server.port, username=user, password=password) as client:
+        once = Retry(NoBackoff(), 0)
+        with Redis(port=server.port, username=user, password=password, retry=once) as client:
             try:
                 client.ping()
             except AuthenticationError:

@@ -50,7 +50,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def server(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredRedis]:
-    """Debian's Redis 7.0, which is also the oldest that we work with; the server of our wheels knows no TLS."""
+    """Debian's Redis 7.0, which is also the oldest that these users work on; the server of our wheels knows no TLS."""
     binary = redis_binary("redis")
     if binary is None:
         pytest.skip("no redis-server is installed here")
@@ -62,26 +62,43 @@ def server(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> It
         yield running
 
 
-def test_a_whole_deployment_talks_over_tls(
-    server: SecuredRedis, sqlite_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def any_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SecuredRedis]:
+    """The server with TLS; where there is none, one without it, which has the same users."""
+    if redis_binary("redis") is not None:
+        with_tls: SecuredRedis = request.getfixturevalue("server")
+        with_tls.forget()
+        yield with_tls
+    else:
+        with secured_redis(redis_binary("valkey") or "", tmp_path / "valkey") as running:
+            yield running
+
+
+def test_a_whole_deployment_talks_over_tls_and_is_refused_nothing(
+    any_server: SecuredRedis, sqlite_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Producers, intake, Celery, Flower and the commands need nothing but the URL, on the oldest Redis too."""
-    server.forget()
-    deployment = Deployment(server, str(sqlite_database.engine.url), tmp_path)
+    """Producers, pools, metrics, Flower and the commands need nothing but the URL of their user."""
+    deployment = Deployment(any_server, str(sqlite_database.engine.url), tmp_path)
     try:
         deployment.start_pools()
-        deployment.start_flower(server)
+        deployment.start_flower(any_server)
 
         deployment.publish("scout")
         deployment.wait_until_remembered("scout")
-        code = deployment.command("operator", "doctor")
+        codes = {
+            "ready": deployment.command("worker", "ready", "extraction"),
+            "metrics": deployment.command("metrics", "metrics"),
+            "doctor": deployment.command("operator", "doctor"),
+            "extract": deployment.command("operator", "extract", "scout"),
+            "erase": deployment.command("operator", "erase", "agent", "scout", "--yes"),
+        }
     finally:
         deployment.stop()
 
     printed = capsys.readouterr().out
-    assert code == 0, printed
-    assert "1 worker answered" in printed
-    assert server.refused() == []
+    assert any_server.refused() == []
+    assert set(codes.values()) == {0}, (codes, printed)
+    assert all(f'takeaways_up{{part="{part}"}} 1.0' in printed for part in ("events", "broker"))
 
 
 def refusals(server: SecuredRedis) -> set[str]:
