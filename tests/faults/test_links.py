@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -71,6 +73,26 @@ def test_work_goes_on_within_ten_seconds_of_a_link_being_healed(tmp_path: Path) 
     # On a machine on which a process takes longer to start than it should, everything does.
     bound_seconds = BOUND_SECONDS * max(1.0, start_seconds / START_SECONDS)
     assert {name: seconds for name, seconds in took.items() if seconds > bound_seconds} == {}
+
+
+def test_a_connection_to_postgresql_is_given_up_when_its_network_is_dead(
+    postgresql_database: Database,
+) -> None:
+    """The kernel is told to notice: libpq by itself would wait for an answer for good."""
+    there = postgresql_database.engine.url
+    with Link(str(next(Path(str(there.query["host"])).glob(".s.PGSQL.[0-9]*[0-9]")))) as link:
+        database = Database.open(there.set(host="127.0.0.1", port=link.port, query={}))
+        with database.read() as connection:
+            driver: Any = connection.connection.driver_connection
+            with socket.socket(fileno=os.dup(driver.fileno())) as tcp:
+                probes = tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                idle_seconds = tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                unanswered_ms = tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        database.dispose()
+
+    assert probes
+    assert idle_seconds < BOUND_SECONDS
+    assert 0 < unanswered_ms < BOUND_SECONDS * 1000
 
 
 def test_hints_whose_connection_was_lost_are_let_go_of_quietly(redis_url: str, tmp_path: Path) -> None:

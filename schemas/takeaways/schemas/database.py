@@ -39,6 +39,14 @@ SQLITE_TIMEOUT_SECONDS: Final = 30
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs", "ceph", "glusterfs", "lustre"}
 )
+# Without these a network that swallows everything holds a process for a quarter of an hour, and one that waits for an
+# answer for good. With them the kernel gives the connection up within ten seconds.
+_DEAD_LINK: Final = {
+    "keepalives_idle": 3,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 8_000,
+}
 _open = threading.local()
 
 
@@ -231,7 +239,11 @@ def _postgresql(
         pool_pre_ping=True,
         hide_parameters=True,
         # Behind PgBouncer in transaction mode a prepared statement may meet another server.
-        connect_args={"prepare_threshold": None, "connect_timeout": 10},
+        connect_args={
+            "prepare_threshold": None,
+            "connect_timeout": 10,
+            **{name: value for name, value in _DEAD_LINK.items() if name not in url.query},
+        },
     )
 
     # Of the transaction and not of the connection, which PgBouncer gives to others too; both in one round trip.
