@@ -32,6 +32,7 @@ from tests.pipeline import Pipeline, pipeline
 from tests.waiting import wait_until
 
 POLICY = Policy(lease_seconds=1.0)
+pytestmark = pytest.mark.timeout(240)  # an interpreter starts for each step, on a machine that may be busy
 EVENTS = [
     *(
         published.run(

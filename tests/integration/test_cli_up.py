@@ -16,7 +16,8 @@ import pytest
 
 from tests.waiting import wait_until
 
-TIMEOUT_SECONDS = 90.0
+TIMEOUT_SECONDS = 120.0
+pytestmark = pytest.mark.timeout(300)  # a whole server starts, on a machine that may be busy
 TOLD = [
     {"role": "user", "content": "From now on, quotes over $40k always need sign-off from the finance lead."},
     {"role": "assistant", "content": "Understood. I will ask the finance lead before such a quote goes out."},

@@ -27,6 +27,7 @@ from tests.published import run
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture

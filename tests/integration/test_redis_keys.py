@@ -28,7 +28,7 @@ def described() -> list[str]:
     return [key for row in rows for key in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_running_pool_makes_only_keys_that_are_described(redis_url: str, tmp_path: Path) -> None:
     """Whoever looks into Redis finds each key in the docs, with its lifetime."""
     environment = {
