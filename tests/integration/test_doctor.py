@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,23 +14,15 @@ import pytest
 from takeaways.schemas.database import Database
 from takeaways.workers.bootstrap import connect
 from takeaways.workers.local.embedded import free_port
+from tests.processes import CLI, environment_of
 from tests.waiting import wait_until
 
-CLI = (sys.executable, "-m", "takeaways.workers.cli")
 TIMEOUT_SECONDS = 60.0
 
 
 @pytest.fixture
 def environment(postgresql_database: Database, redis_url: str, tmp_path: Path) -> dict[str, str]:
-    url = postgresql_database.engine.url.set(drivername="postgresql")
-    return {
-        **{name: text for name, text in os.environ.items() if not name.startswith("TAKEAWAYS_")},
-        "TAKEAWAYS_HOME": str(tmp_path),
-        "TAKEAWAYS_REDIS_URL": redis_url,
-        "TAKEAWAYS_DATABASE_URL": url.render_as_string(hide_password=False),
-        "TAKEAWAYS_CONCURRENCY": "1",
-        "TAKEAWAYS_METRICS": "false",
-    }
+    return environment_of(postgresql_database, redis_url, tmp_path, concurrency=1)
 
 
 @pytest.fixture

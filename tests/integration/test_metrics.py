@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +27,7 @@ from takeaways.workers.settings import Settings
 from takeaways.workers.testing import ScriptedModel
 from tests import troubled
 from tests.pipeline import pipeline
+from tests.processes import CLI, environment_of
 from tests.waiting import wait_until
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -205,16 +204,8 @@ def start(redis_url: str, tmp_path: Path) -> Iterator[Start]:
     running: list[subprocess.Popen[bytes]] = []
 
     def start(database: Database, *argv: str, **variables: object) -> subprocess.Popen[bytes]:
-        environment = {
-            **{name: text for name, text in os.environ.items() if not name.startswith("TAKEAWAYS_")},
-            **settings_for(database, redis_url).environment(),
-            "TAKEAWAYS_HOME": str(tmp_path),
-            "TAKEAWAYS_CONCURRENCY": "2",
-            **{f"TAKEAWAYS_{name.upper()}": str(text) for name, text in variables.items()},
-        }
-        running.append(
-            subprocess.Popen([sys.executable, "-m", "takeaways.workers.cli", *argv], env=environment)
-        )
+        environment = environment_of(database, redis_url, tmp_path, **{"metrics": "true", **variables})
+        running.append(subprocess.Popen([*CLI, *argv], env=environment))
         return running[-1]
 
     yield start

@@ -21,6 +21,7 @@ from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import pipeline
+from tests.processes import CLI, environment_of, kill_all
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -46,34 +47,17 @@ def start(redis_url: str, tmp_path: Path) -> Iterator[Start]:
     def start(
         database: Database, kind: Kind, *, slow_seconds: float, **settings: object
     ) -> subprocess.Popen[bytes]:
-        url = database.engine.url.set(drivername=database.engine.dialect.name)
-        settings = {
-            "home": tmp_path,
-            "redis_url": redis_url,
-            "database_url": url.render_as_string(hide_password=False),
-            "model": f"{__name__}:slow_model",
-            "concurrency": 2,
-            "call_seconds": 20,
-            **settings,
-        }
+        settings = {"model": f"{__name__}:slow_model", "call_seconds": 20, **settings}
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("TAKEAWAYS_")},
-            **{f"TAKEAWAYS_{name.upper()}": str(value) for name, value in settings.items()},
+            **environment_of(database, redis_url, tmp_path, **settings),
             "SLOW_SECONDS": str(slow_seconds),
             "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
         }
-        environment.pop("_TAKEAWAYS_DRAIN", None)
-        argv = [sys.executable, "-m", "takeaways.workers.cli", "worker", kind.value]
-        running.append(subprocess.Popen(argv, env=environment))
+        running.append(subprocess.Popen([*CLI, "worker", kind.value], env=environment))
         return running[-1]
 
     yield start
-    for process in running:
-        if process.poll() is None:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-            process.kill()
-        process.wait()
+    kill_all(running)
 
 
 def publish(redis_url: str, agent_id: str, runs: range) -> None:

@@ -7,10 +7,8 @@ today's as real neighbours do: columns, a table and an index that one has and th
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +21,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Connection, text
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex
 
 from takeaways.recall import Recall
 from takeaways.schemas.database import Database
@@ -33,11 +33,11 @@ from takeaways.schemas.tables import agents, inbox, jobs, kept_answers, messages
 from takeaways.schemas.versions import NEWEST, require, version_of
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import Pipeline, pipeline
+from tests.processes import CLI, environment_of
 from tests.waiting import wait_until
 
 EARLIER, NEXT, LATER = "0000", f"0002_from_{NEWEST}", "0003_from_0002"
-CLI = (sys.executable, "-m", "takeaways.workers.cli")
-# What an earlier version may not have had yet: columns with and without a default, their index, and a table.
+# What an earlier version may not have had yet: columns with and without a default, their indexes, and a table.
 NEW_COLUMNS = (
     (agents, agents.c.due_since_ms),
     (agents, agents.c.due_kind),
@@ -49,8 +49,14 @@ NEW_COLUMNS = (
     (jobs, jobs.c.window),
 )
 NEW_INDEXES = [
-    (table, next(index for index in table.indexes if index.name == name))
-    for table, name in ((agents, "ix_agents_due"), (messages, "ix_messages_undated"))
+    (table, index)
+    for table in {table for table, _ in NEW_COLUMNS}
+    for index in table.indexes
+    if any(
+        column.name in str(CreateIndex(index).compile(dialect=sqlite.dialect()))
+        for of, column in NEW_COLUMNS
+        if of is table
+    )
 ]
 
 
@@ -228,18 +234,6 @@ def test_an_event_of_an_unknown_version_waits_as_a_dead_letter(system: Pipeline,
     assert [row["event_id"] for row in system.rows(inbox)] == ["e1"]
 
 
-def environment(database: Database, redis_url: str, home: Path) -> dict[str, str]:
-    url = database.engine.url.set(drivername=database.engine.dialect.name)
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("TAKEAWAYS_")},
-        "TAKEAWAYS_HOME": str(home),
-        "TAKEAWAYS_REDIS_URL": redis_url,
-        "TAKEAWAYS_DATABASE_URL": url.render_as_string(hide_password=False),
-        "TAKEAWAYS_CONCURRENCY": "2",
-        "TAKEAWAYS_METRICS": "false",
-    }
-
-
 @pytest.mark.parametrize(
     ("command", "version", "advice"),
     [
@@ -261,7 +255,7 @@ def test_tables_that_a_program_cannot_work_with_are_refused(
 
     done = subprocess.run(
         [*CLI, *command.split()],
-        env=environment(postgresql_database, redis_url, tmp_path),
+        env=environment_of(postgresql_database, redis_url, tmp_path),
         capture_output=True,
         text=True,
         check=False,
@@ -294,7 +288,7 @@ def test_a_pool_works_on_while_the_tables_are_expanded(
         with postgresql_database.read() as connection:
             return connection.scalar(sa.select(agents.c.messages_read)) or 0
 
-    variables = environment(postgresql_database, redis_url, tmp_path)
+    variables = environment_of(postgresql_database, redis_url, tmp_path)
     running = subprocess.Popen([*CLI, "worker", "extraction"], env=variables, stderr=subprocess.DEVNULL)
     try:
         for number in range(5):

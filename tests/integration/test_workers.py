@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from sqlalchemy import select
 from takeaways.producers import Producer
 from takeaways.schemas.database import Database
 from takeaways.schemas.tables import agents, jobs
+from tests.processes import environment_of, kill_all
 from tests.waiting import wait_until
 
 TIMEOUT_SECONDS = 60.0
@@ -29,31 +29,14 @@ def start(redis_url: str, tmp_path: Path) -> Iterator[Start]:
     running: list[subprocess.Popen[bytes]] = []
 
     def start(database: Database, *argv: str, **settings: object) -> subprocess.Popen[bytes]:
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("TAKEAWAYS_")},
-            "TAKEAWAYS_HOME": str(tmp_path),
-            "TAKEAWAYS_REDIS_URL": redis_url,
-            "TAKEAWAYS_DATABASE_URL": database.engine.url.set(
-                drivername=database.engine.dialect.name
-            ).render_as_string(hide_password=False),
-            "TAKEAWAYS_CONCURRENCY": "2",
-            **{f"TAKEAWAYS_{name.upper()}": str(value) for name, value in settings.items()},
-        }
-        environment.pop("_TAKEAWAYS_DRAIN", None)
+        environment = environment_of(database, redis_url, tmp_path, **settings)
         running.append(
             subprocess.Popen([sys.executable, "-m", *argv], env=environment, stderr=subprocess.PIPE)
         )
         return running[-1]
 
     yield start
-    for process in running:
-        if process.poll() is None:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-            process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+    kill_all(running)
 
 
 def publish_runs(redis_url: str, agent_id: str, count: int = 5) -> None:
