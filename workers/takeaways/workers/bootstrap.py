@@ -179,7 +179,7 @@ def migrated_database(settings: Settings) -> Database:
 def connect(url: str, **options: Any) -> Redis:
     """A client for Redis that fails within seconds. Raises `Misconfigured` for a URL that cannot be read."""
     try:
-        return Redis.from_url(url, **{"socket_timeout": 10, "socket_connect_timeout": 3, **options})
+        return Redis.from_url(url, **{"socket_timeout": 5, "socket_connect_timeout": 3, **options})
     except ValueError as error:
         raise Misconfigured("the Redis URL cannot be read; use redis://host:6379/0 or rediss://…") from error
 
