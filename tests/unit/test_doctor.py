@@ -68,6 +68,8 @@ def test_a_server_for_events_must_keep_them(
     [
         (judge.clock("redis", 0.4), Health.GOOD),
         (judge.clock("redis", -90.0), Health.WARNING),
+        (judge.no_database("db", "Connection refused", refused=False), Health.AWAY),
+        (judge.no_database("db", "password authentication failed", refused=True), Health.MISCONFIGURED),
         (judge.migrations(NEWEST), Health.GOOD),
         (judge.migrations(f"9999_from_{NEWEST}"), Health.GOOD),
         (judge.migrations(None), Health.MISCONFIGURED),

@@ -9,6 +9,7 @@ the row as it is after the lock was waited for.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 import weakref
@@ -146,6 +147,19 @@ def is_retryable(error: DBAPIError) -> bool:
 def is_lock_timeout(error: DBAPIError) -> bool:
     """Whether a lock was waited for as long as `write(lock_timeout_ms=…)` allows: somebody else holds a row."""
     return getattr(error.orig, "sqlstate", None) == "55P03"
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether PostgreSQL answered and does not let us in: a setting has to change, and waiting does not help.
+
+    The driver gives no code for what fails before there is a connection.
+    """
+    return bool(re.search(r"password|authentication|does not exist|no pg_hba\.conf entry", str(error)))
+
+
+def first_line(error: BaseException) -> str:
+    """What a server or its driver says about a connection, in a line. Not for errors of statements: they quote."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def now_ms(connection: Connection) -> int:

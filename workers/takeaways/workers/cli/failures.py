@@ -17,11 +17,13 @@ def explain(error: Exception) -> tuple[Exit, str] | None:
     if isinstance(error, OSError) and error.filename is not None:
         return Exit.FAILED, f"{os.fspath(error.filename)!s}: {error.strerror}"
     # The two clients are imported only by commands that use them, so they are told apart by name.
+    from takeaways.schemas.database import first_line
+
     family, name = type(error).__module__.partition(".")[0], type(error).__name__
     if family == "redis":
         return (
             Exit.UNAVAILABLE,
-            f"Redis does not answer ({_first_line(error)}). Is it running? `takeaways up` starts one",
+            f"Redis does not answer ({first_line(error)}). Is it running? `takeaways up` starts one",
         )
     if family == "sqlalchemy" and (origin := getattr(error, "orig", None)) is not None:
         return _database(name, origin)
@@ -37,6 +39,8 @@ def code_of(error: TakeawaysError) -> Exit:
 
 
 def _database(name: str, origin: BaseException) -> tuple[Exit, str] | None:
+    from takeaways.schemas.database import first_line, is_refused
+
     if "no such table" in str(origin) or type(origin).__name__ == "UndefinedTable":
         return Exit.MISCONFIGURED, "the database has no tables yet: run `takeaways migrate`"
     if "no such column" in str(origin) or type(origin).__name__ == "UndefinedColumn":
@@ -49,10 +53,11 @@ def _database(name: str, origin: BaseException) -> tuple[Exit, str] | None:
             Exit.MISCONFIGURED,
             "the database lets this role do no such thing; takeaways_work is the one for people (docs/securing.md)",
         )
-    if name in ("OperationalError", "InterfaceError"):
-        return Exit.UNAVAILABLE, f"the database does not answer ({_first_line(origin)})"
-    return None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    if name not in ("OperationalError", "InterfaceError"):
+        return None
+    if is_refused(origin):
+        return (
+            Exit.MISCONFIGURED,
+            f"the database refuses us ({first_line(origin)}); check TAKEAWAYS_DATABASE_URL",
+        )
+    return Exit.UNAVAILABLE, f"the database does not answer ({first_line(origin)})"

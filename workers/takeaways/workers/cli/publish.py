@@ -118,9 +118,13 @@ def _read_events() -> list[Event]:
 
 def _producer() -> Producer:
     from takeaways.producers import Producer
+    from takeaways.schemas.errors import BadInput, Misconfigured
 
-    # Somebody sits and waits: a server that is not there is told soon.
-    return Producer(read_settings().redis_url, source=SOURCE, patience_seconds=5.0)
+    try:
+        # Somebody sits and waits: a server that is not there is told soon.
+        return Producer(read_settings().redis_url, source=SOURCE, patience_seconds=5.0)
+    except BadInput as error:
+        raise Misconfigured(f"TAKEAWAYS_REDIS_URL: {error}") from None
 
 
 def _message(text: str) -> dict[str, Any]:

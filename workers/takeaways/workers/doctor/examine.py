@@ -13,9 +13,9 @@ from kombu.exceptions import OperationalError as BrokerError
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from takeaways.schemas.database import Database, now_ms
+from takeaways.schemas.database import Database, first_line, is_refused, now_ms
 from takeaways.schemas.errors import Misconfigured, ModelParked, ModelUnavailable, TakeawaysError
 from takeaways.schemas.queues import STREAM_OF_POOL, Kind
 from takeaways.schemas.tables import system
@@ -120,13 +120,12 @@ def _database(settings: Settings, open_database: Callable[[Settings], Database])
         return
     try:
         yield from _opened(database)
-    except SQLAlchemyError as error:
-        yield Finding(
-            "database",
-            Health.AWAY,
-            f"{where} does not answer ({describe(error)})",
-            "start it, or check TAKEAWAYS_DATABASE_URL, its role and its network",
+    except OperationalError as error:
+        yield judge.no_database(
+            where, first_line(error.orig or error), refused=is_refused(error.orig or error)
         )
+    except SQLAlchemyError as error:
+        yield judge.no_database(where, describe(error), refused=False)
     finally:
         database.dispose()
 

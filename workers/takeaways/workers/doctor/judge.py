@@ -103,6 +103,23 @@ def database_version(name: str, version: tuple[int, ...]) -> Finding:
     return Finding("database", Health.GOOD, f"SQLite {shown}: one machine only")
 
 
+def no_database(where: str, why: str, *, refused: bool) -> Finding:
+    """A database that cannot be asked: it answers and refuses us, or it does not answer."""
+    if refused:
+        return Finding(
+            "database",
+            Health.MISCONFIGURED,
+            f"{where} refuses us: {why}",
+            "check user, password and name in TAKEAWAYS_DATABASE_URL",
+        )
+    return Finding(
+        "database",
+        Health.AWAY,
+        f"{where} does not answer: {why}",
+        "start it, or check TAKEAWAYS_DATABASE_URL and the network",
+    )
+
+
 def migrations(at: str | None) -> Finding:
     """Whether this program works with tables of a version."""
     match fit(at):
