@@ -163,7 +163,7 @@ def test_many_threads_may_ask_at_once(model: MemoryModel) -> None:
 
     def ask(number: int) -> str:
         if number < 8:
-            gate.wait(10)
+            gate.wait(60)
         return model.extract(requests[number], Call()).answer.model_dump_json()
 
     with ThreadPoolExecutor(8) as pool:

@@ -145,12 +145,12 @@ def test_a_waiting_reader_gets_what_comes(redis: Redis, redis_url: str) -> None:
     one = reader(redis)
     one.read(block_seconds=0)
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.extend(ids(one.read(block_seconds=8))))
+    thread = threading.Thread(target=lambda: found.extend(ids(one.read(block_seconds=4))))
     thread.start()
     with Redis.from_url(redis_url) as other:
         wait_until(lambda: any(client["flags"] == "b" for client in other.client_list()))
         published = publish(other, run("r1"))
-    thread.join(5)
+    thread.join(60)
 
     assert found == published
 
@@ -391,7 +391,7 @@ def test_the_process_takes_in_both_streams_and_drains_when_told_to_stop(
 
     wait_until(lambda: len(set(hinted)) >= 2)
     running.stop()
-    thread.join(20)
+    thread.join(60)
 
     assert codes == [0]
     # A set: the sweep that applies a new policy may hint the same agents again.
@@ -416,7 +416,7 @@ def test_the_process_goes_on_when_redis_lost_everything(
 
     wait_until(lambda: "run:r2" in outcomes(sqlite_database))
     running.stop()
-    thread.join(20)
+    thread.join(60)
 
 
 def test_a_part_that_dies_ends_the_process(sqlite_database: Database, redis_url: str, hints: Hints) -> None:
@@ -457,5 +457,5 @@ def test_on_sqlite_one_intake_is_active_and_the_next_stands_by(sqlite_database: 
         assert not second_active.is_set()
 
     wait_until(second_active.is_set)
-    thread.join(5)
+    thread.join(60)
     assert lock_file(sqlite_database, COMPACTIONS_STREAM) != file

@@ -50,7 +50,7 @@ def test_the_wait_doubles_up_to_its_cap_and_ends_with_an_answer(client: Redis) -
     waits = []
     for number in range(4):
         waits.append(limiter.failed(MODEL, "scout").wait_seconds)
-        wait_until(lambda: over(limiter), timeout_seconds=5)
+        wait_until(lambda: over(limiter))
         assert admitted(limiter, f"c{number}")
         limiter.ended(MODEL, f"c{number}", answered=False)
 
@@ -73,7 +73,7 @@ def test_after_a_pause_one_call_goes_first(client: Redis) -> None:
     """Otherwise all agents fall upon a provider that has just come back, or has not."""
     limiter = SharedLimiter(client, QUICK)
     limiter.failed(MODEL, "scout")
-    wait_until(lambda: over(limiter), timeout_seconds=5)
+    wait_until(lambda: over(limiter))
     let_in: list[str] = []
 
     def ask(name: str) -> None:
@@ -111,7 +111,7 @@ def test_an_agent_that_fails_while_others_succeed_is_told_apart(client: Redis) -
 
     assert not limiter.failed(MODEL, "scout").again
     assert limiter.failed(MODEL, "scout").again
-    wait_until(lambda: over(limiter), timeout_seconds=5)
+    wait_until(lambda: over(limiter))
     assert admitted(limiter, "of another agent")
     limiter.ended(MODEL, "of another agent", answered=True)
     assert not limiter.failed(MODEL, "scout").again
@@ -146,7 +146,7 @@ def test_a_killed_worker_gives_its_place_back_after_the_longest_that_a_call_take
     limiter = SharedLimiter(client, Limits(calls_at_once=1))
     limiter.admit(MODEL, "killed", tokens=1, lasts_seconds=0.2)
 
-    wait_until(lambda: admitted(limiter, "next"), timeout_seconds=5)
+    wait_until(lambda: admitted(limiter, "next"))
 
 
 def test_tokens_a_minute_are_capped(client: Redis) -> None:
@@ -176,7 +176,7 @@ def test_every_key_is_described_and_expires(client: Redis) -> None:
     limits = Limits(calls_at_once=5, tokens_a_minute=1_000, first_wait_seconds=0.05)
     limiter = SharedLimiter(client, limits)
     limiter.failed(MODEL, "scout")
-    wait_until(lambda: over(limiter), timeout_seconds=5)
+    wait_until(lambda: over(limiter))
     assert admitted(limiter, "probe", tokens=10)
     limiter.failed(MODEL, "scout", Fault(least_seconds=60))
 

@@ -31,7 +31,7 @@ from tests.processes import CLI, environment_of
 from tests.waiting import wait_until
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 120.0
 
 
 def samples(text: str) -> Samples:

@@ -18,7 +18,7 @@ from takeaways.schemas.tables import agents, jobs
 from tests.processes import environment_of, kill_all
 from tests.waiting import wait_until
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 120.0
 
 Start = Callable[..., subprocess.Popen[bytes]]
 

@@ -273,7 +273,7 @@ def test_the_commands_keep_workspaces_up_to_date(sqlite_database: Database, tmp_
         remember(sqlite_database, "a", TWO)
         wait_until(lambda: "9500" in text(where))
         watching.send_signal(signal.SIGTERM)
-        out, _ = watching.communicate(timeout=30)
+        out, _ = watching.communicate(timeout=60)
     assert watching.returncode == 0
     assert f"{where}: written (revision 2)" in out
 

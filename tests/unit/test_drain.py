@@ -58,7 +58,7 @@ def test_a_child_drains_when_its_main_process_is_killed() -> None:
     main.wait()
     main.stdout.close()
 
-    child.wait(20)
+    child.wait(60)
 
 
 def test_without_a_main_process_nothing_drains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def test_an_event_outlives_a_restart_of_redis() -> None:
         publishing.start()
         assert not done.is_set()
         with server(port), redis.Redis.from_url(url) as client:
-            assert done.wait(20)
+            assert done.wait(60)
             publishing.join()
             assert client.xlen(RUNS_STREAM) == 1
 
