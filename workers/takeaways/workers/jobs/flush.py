@@ -73,6 +73,7 @@ def _run_until_done(
     results: list[JobResult] = []
     give_up = time.monotonic() + BUSY_GIVE_UP_SECONDS
     patient_until = time.monotonic() + patience_seconds
+    in_vain = False
     while time.monotonic() < give_up:
         result = run_job(kind, agent_id, services)
         if result.outcome is Outcome.BUSY:
@@ -81,8 +82,11 @@ def _run_until_done(
         if result.outcome is Outcome.NOTHING_DUE:
             if not _still_asked(services, agent_id, kind):
                 return results
-            # The other kind goes first this time.
-            if run_job(kind.other, agent_id, services).outcome is Outcome.NOTHING_DUE:
+            # The other kind goes first this time. Is it not due either, a worker has just done it and ours is due
+            # now; or, when that is so once more, nothing of the agent may start.
+            in_vain_before = in_vain
+            in_vain = run_job(kind.other, agent_id, services).outcome is Outcome.NOTHING_DUE
+            if in_vain and in_vain_before:
                 return results
             continue
         results.append(result)
