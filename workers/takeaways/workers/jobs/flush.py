@@ -89,6 +89,7 @@ def _run_until_done(
             if in_vain and in_vain_before:
                 return results
             continue
+        in_vain = False
         results.append(result)
         if result.outcome in (Outcome.OVERLOADED, Outcome.UNAVAILABLE):
             wait_seconds = _held_seconds(services, agent_id)
