@@ -160,7 +160,7 @@ def test_a_huge_result_leaves_the_words_around_it_whole_within_half_the_window(p
     assert "always page that export by 1000" in render(request)
     assert "more characters were left out" in render(request)
     assert estimate(render(request)) <= found["window_tokens"] // 2
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 30
 
 
 def test_what_an_assistant_writes_stays_its_own_whatever_it_looks_like(played: Any) -> None:

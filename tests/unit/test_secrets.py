@@ -282,4 +282,4 @@ def test_masking_takes_time_in_proportion(unit: str) -> None:
     begun = time.process_time()
     mask(text)
 
-    assert time.process_time() - begun < 4
+    assert time.process_time() - begun < 20, "what grows with the square takes hours"
