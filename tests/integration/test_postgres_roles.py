@@ -228,7 +228,14 @@ def test_the_roles_want_passwords_that_are_worth_the_name(empty_postgresql: URL,
         POSTGRES_READ_PASSWORD_FILE=str(mounted),
     )
 
+    superuser = Database.open(empty_postgresql)
+    with superuser.read() as connection:
+        hashes = text("SELECT rolpassword FROM pg_authid WHERE rolname LIKE 'takeaways%'")
+        stored = list(connection.execute(hashes).scalars())
+    superuser.dispose()
+
     assert (missing.returncode, short.returncode, from_file.returncode) == (3, 3, 0)
+    assert [one.partition("$")[0] for one in stored] == ["SCRAM-SHA-256"] * len(ROLES)
     assert "POSTGRES_MIGRATE_PASSWORD" in missing.stderr
     assert "POSTGRES_READ_PASSWORD" in short.stderr
 
