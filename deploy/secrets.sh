@@ -12,7 +12,9 @@ cd "${1:-$(dirname "$0")/..}"
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 
-[ -e .env ] || : >.env
+touch .env
+# A last line without an end would run into ours.
+[ -z "$(tail -c 1 .env)" ] || echo >>.env
 for name in \
     REDIS_PRODUCER REDIS_WORKER REDIS_METRICS REDIS_FLOWER REDIS_OPERATOR REDIS_ADMIN \
     POSTGRES POSTGRES_MIGRATE POSTGRES_WORK POSTGRES_RECALL POSTGRES_READ \

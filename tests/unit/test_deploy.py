@@ -147,6 +147,17 @@ def test_secrets_are_made_up_once(tmp_path: Path) -> None:
     assert (tmp_path / COMPOSE["secrets"]["flower-password"]["file"]).read_text() == made["FLOWER_PASSWORD"]
 
 
+def test_passwords_of_ones_own_are_kept(tmp_path: Path) -> None:
+    """What an operator wrote into .env stays, also where an editor left out the end of the line."""
+    (tmp_path / ".env").write_text("REDIS_MAXMEMORY=4gb\nFLOWER_PASSWORD=chosen-by-an-operator", "utf-8")
+
+    made = compose.made_secrets(tmp_path)
+
+    assert made["REDIS_MAXMEMORY"] == "4gb"
+    assert made["FLOWER_PASSWORD"] == "chosen-by-an-operator"
+    assert compose.read(made)["services"]["valkey"]["environment"]["REDIS_MAXMEMORY"] == "4gb"
+
+
 def test_files_with_secrets_stay_out_of_git() -> None:
     """A password that was committed once is public for ever."""
     ignored = (ROOT / ".gitignore").read_text("utf-8").splitlines()
