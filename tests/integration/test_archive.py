@@ -177,7 +177,9 @@ def test_every_table_of_an_agent_is_emptied_when_it_is_erased(
     assert left <= kept
 
 
-def test_an_export_that_fails_leaves_the_last_archive_alone(sqlite_database: Database, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_the_last_archive_alone(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
     """A slip in the agent's name must not cost the archive of yesterday."""
     file = tmp_path / "scout.zip"
     file.write_bytes(b"yesterday")
