@@ -57,6 +57,8 @@ def test_what_is_sent_only_after_trouble_is_allowed_too(server: SecuredRedis) ->
     paused = limiter.paused("slow")
     limiter.ended("slow", "call-1", answered=True)
     limiter.close()
+    with Producer(server.url("operator")) as producer:
+        producer.room_deleted(agent_id="scout", room="quotes")
     returned = [_hint_that_came_back(server.url(user)) for user in ("worker", "flower", "operator")]
 
     assert server.refused() == []
