@@ -283,6 +283,7 @@ _JSON = st.recursive(
 
 @given(values=st.lists(_JSON, max_size=6), as_lines=st.booleans())
 @example(values=[{"conversation_list": []}], as_lines=False)
+@example(values=[{"traj": []}], as_lines=False)
 @settings(deadline=None, max_examples=300)
 def test_no_json_at_all_makes_the_reader_fail(
     tmp_path_factory: pytest.TempPathFactory, values: list[object], as_lines: bool

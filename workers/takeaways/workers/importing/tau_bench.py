@@ -14,7 +14,8 @@ from takeaways.workers.importing.turns import by_user_turn
 
 
 def fits(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("traj"), list)
+    traj = value.get("traj") if isinstance(value, dict) else None
+    return isinstance(traj, list) and traj != []
 
 
 def rooms(records: Iterator[Record], context: Context) -> Iterator[Draft]:
