@@ -20,7 +20,7 @@ from tests.pipeline import pipeline
 from tests.secured import SecuredPostgres, as_text, pgbouncer, secured_postgres
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 AGENTS = [f"agent-{number}" for number in range(6)]
 
 

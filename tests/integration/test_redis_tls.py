@@ -19,7 +19,7 @@ from tests.deployed import Deployment
 from tests.faults.servers import redis_binary
 from tests.secured import SecuredRedis, secured_redis
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @dataclass(frozen=True)

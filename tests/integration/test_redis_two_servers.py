@@ -17,7 +17,7 @@ from tests.deployed import TIMEOUT_SECONDS, Deployment
 from tests.faults.servers import RedisServer, redis_binary
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @dataclass(frozen=True)

@@ -130,18 +130,17 @@ except Exception as error:
 def test_a_process_that_freezes_inside_a_transaction_loses_its_locks(system: Pipeline) -> None:
     """A paused virtual machine must not keep an agent from everybody until somebody wakes it up."""
     url = system.database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", FROZEN, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
+    ) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "holding\n"
         os.kill(process.pid, signal.SIGSTOP)
-
-        wait_until(lambda: run_job(Kind.EXTRACTION, "ada", system.services).outcome is Outcome.REMEMBERED)
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-    said, _ = process.communicate("\n", timeout=20)
+        try:
+            wait_until(lambda: run_job(Kind.EXTRACTION, "ada", system.services).outcome is Outcome.REMEMBERED)
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        said, _ = process.communicate("\n", timeout=20)
 
     assert said == "IdleInTransactionSessionTimeout\n"
     assert system.agent("ada")["name"] is None
