@@ -188,6 +188,12 @@ def test_redis_is_moved_without_losing_or_doubling_an_event(
 
             assert known(moved) == said(0, 1, 2, 3, 4)
             assert moved.agent("scout")["runs_total"] == 5
+            publish(
+                redis_url, 4, 5
+            )  # by a producer that was forgotten; an intake of the old server takes it in
+            with pipeline(sqlite_database, redis_url, ScriptedModel()) as straggler:
+                straggler.take_in()
+            assert known(moved) == said(0, 1, 2, 3, 4, 5)
             assert moved.decision("scout").next is not None
     finally:
         new.stop()
