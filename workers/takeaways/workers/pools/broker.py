@@ -86,7 +86,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "task_reject_on_worker_lost": True,
         # A hint that waits in one worker's memory cannot be taken by a free one.
         "worker_prefetch_multiplier": 1,
-        # A copy that starts when the connection blinks ends `busy`; killing the first would lose its work.
+        # A job goes on when the connection blinks: it works with the database, and ending it would lose its work.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         # The jobs table is the result. A result backend costs two more round trips a task.
         "result_backend": None,
