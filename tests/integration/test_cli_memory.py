@@ -83,11 +83,12 @@ def test_a_person_edits_pins_and_undoes(run: Run, scout: Pipeline) -> None:
     run("memory", "pin", "scout", line_id(scout, "Quotes over $40k need sign-off."))
     run("memory", "add", "scout", "People", "Ann signs.", "--kind", "rule")
     run("memory", "remove", "scout", line_id(scout, "Ann signs."))
-    undone = run("memory", "rollback", "scout", "2")
+    undone = run("memory", "rollback", "scout", "2", "--json")
     history = run("memory", "history", "scout", "--json").json
     changes = run("memory", "changes", "scout").out
 
     assert (edited.code, undone.code) == (0, 0)
+    assert undone.json == {"agent": "scout", "revision": 7}
     assert "“Staging uses port 9443.” until revision 3" in told
     assert [one["made_by"] for one in history] == ["rollback", "edit", "edit", "pin", "edit"] + [
         "consolidation"
@@ -113,8 +114,9 @@ def test_a_line_that_is_not_there_is_told(run: Run) -> None:
     """A mistyped id changes nothing."""
     ran = run("memory", "pin", "scout", "l:zzzz")
 
-    assert ran.code == Exit.FAILED
-    assert "`takeaways memory blame` shows the ids" in ran.err
+    assert ran.code == Exit.NOTHING_FOUND
+    assert "`takeaways memory blame scout` shows the ids" in ran.err
+    assert run("memory", "pin", "scout", "l:").code == Exit.FAILED
 
 
 def test_an_agent_goes_into_a_file_and_comes_back(run: Run, tmp_path: Path) -> None:

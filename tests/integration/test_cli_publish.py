@@ -13,6 +13,7 @@ from redis import Redis
 from takeaways.schemas.events import Event, MessagesRecorded, RoomRef, RunCompleted, decode, encode
 from takeaways.schemas.queues import COMPACTIONS_STREAM, FIELD, RUNS_STREAM
 from takeaways.workers.cli import main
+from takeaways.workers.exits import Exit
 
 Published = Callable[[str], list[Event]]
 
@@ -50,6 +51,13 @@ def test_a_run_is_published_with_its_messages(published: Published) -> None:
         "Quotes over $40k need sign-off: always.",
         "Noted.",
     ]
+
+
+def test_an_address_that_is_none_is_a_setting_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script does not try again for ever what only a person can put right."""
+    monkeypatch.setenv("TAKEAWAYS_REDIS_URL", "http://redis:6379")
+
+    assert run("publish", "run", "scout", "quotes") == Exit.MISCONFIGURED
 
 
 def test_a_failed_run_says_so(published: Published) -> None:

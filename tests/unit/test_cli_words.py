@@ -139,8 +139,9 @@ def test_a_duration_has_at_most_two_units(milliseconds: int, words: str) -> None
 
 def test_counts_agree_with_their_nouns() -> None:
     """`1 run`, `7 runs`, and thousands can be read."""
-    assert [count(1, "run"), count(7, "run"), count(12_345, "message")] == [
+    assert [count(1, "run"), count(7, "run"), count(2, "batch"), count(12_345, "message")] == [
         "1 run",
         "7 runs",
+        "2 batches",
         "12,345 messages",
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from takeaways.recall.store import Revision, load_memory
-from takeaways.schemas.errors import BadInput
+from takeaways.schemas.errors import BadInput, NotFound
 from takeaways.schemas.memories import Evidence, Line
 from takeaways.schemas.tables import agents, candidates, jobs, messages, revisions, rooms
 from takeaways.workers.consolidation.account import Account, Retired, replay
@@ -160,7 +160,10 @@ def changes_of(connection: Connection, agent_id: str, line_id: str | None = None
 
 
 def line_named(connection: Connection, agent_id: str, name: str) -> Line:
-    """The line of the current memory whose id begins with `name`. Raises `BadInput` unless there is just one."""
+    """The line of the current memory whose id begins with `name`.
+
+    Raises `NotFound` where there is none, `BadInput` where there are several.
+    """
     memory = load_memory(connection, agent_id).memory
     found = [
         line
@@ -168,10 +171,13 @@ def line_named(connection: Connection, agent_id: str, name: str) -> Line:
         for line in section.lines
         if line.id == name or line.id.removeprefix("l:").startswith(name.removeprefix("l:"))
     ]
-    if len(found) != 1:
-        how_many = "no line" if not found else f"{len(found)} lines"
+    if not found:
+        raise NotFound(
+            f"no line of {agent_id} has an id that begins so; `takeaways memory blame {agent_id}` shows the ids"
+        )
+    if len(found) > 1:
         raise BadInput(
-            f"{how_many} of agent {agent_id!r} has an id that begins so; `takeaways memory blame` shows the ids"
+            f"the ids of {len(found)} lines of {agent_id} begin so; give more of the one that is meant"
         )
     return found[0]
 
