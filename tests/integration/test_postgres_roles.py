@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from takeaways.recall import NoteStatus, Recall
 from takeaways.recall.standing import StandingNotes, Target
 from takeaways.recall.workspaces import Workspaces
+from takeaways.schemas import migrations
 from takeaways.schemas.database import Database
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.queues import FIELD, RUNS_STREAM
@@ -27,6 +29,7 @@ from tests.secured import POSTGRES, ROLES, SecuredPostgres, make_roles, psql, se
 
 SECRET_WORD = "port 9443"
 REFUSED = "42501"
+LOCKED = "55P03"
 READ_ONLY = "25006"
 
 
@@ -212,6 +215,37 @@ def test_migrating_again_gives_back_a_right_that_somebody_took(server: SecuredPo
     for database in (work, recall):
         database.dispose()
     assert answers == ("", REFUSED)
+
+
+def test_who_migrates_second_waits_for_the_first_and_not_for_a_table(server: SecuredPostgres) -> None:
+    """Replicas that start together all migrate; but behind a lock of a table everybody else would wait too."""
+    superuser = Database.open(server.superuser)
+    limited = f'ALTER ROLE takeaways_migrate IN DATABASE "{server.superuser.database}" SET lock_timeout = %s'
+    with superuser.write() as connection:
+        connection.exec_driver_sql(limited.replace("%s", "'200ms'"))
+    owner = server.open("migrate")
+    holding, done = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with superuser.write() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({migrations.ADVISORY_LOCK})")
+            holding.set()
+            done.wait(1.0)
+
+    other = threading.Thread(target=first)
+    other.start()
+    holding.wait(20)
+    migrate(owner)
+    other.join()
+    with superuser.write() as connection:
+        connection.exec_driver_sql("LOCK TABLE agents")
+        with pytest.raises(DBAPIError) as refused, owner.write() as migrating:
+            migrating.exec_driver_sql("ALTER TABLE agents ADD COLUMN spare int")
+        connection.exec_driver_sql(limited.replace("%s", "'10s'"))
+    for database in (superuser, owner):
+        database.dispose()
+
+    assert getattr(refused.value.orig, "sqlstate", None) == LOCKED
 
 
 def test_the_roles_want_passwords_that_are_worth_the_name(empty_postgresql: URL, tmp_path: Path) -> None:

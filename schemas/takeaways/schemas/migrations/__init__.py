@@ -14,7 +14,7 @@ from takeaways.schemas.roles import grant
 from takeaways.schemas.versions import NEWEST, Fit, complaint, fit, version_of
 
 FOLDER: Final = Path(__file__).parent
-_ADVISORY_LOCK: Final = 7_261_944_310
+ADVISORY_LOCK: Final = 7_261_944_310
 
 
 def migrate(database: Database) -> str:
@@ -26,7 +26,10 @@ def migrate(database: Database) -> str:
     """
     with database.write() as connection:
         if not database.is_sqlite:
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
+            # Another that migrates may take its time; only a lock of a table is not waited for without an end.
+            connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
+            connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
         at = version_of(connection)
         if fit(at) in (Fit.EMPTY, Fit.OLD):
             config = Config()
