@@ -111,6 +111,8 @@ def test_hints_whose_connection_was_lost_are_let_go_of_quietly(redis_url: str, t
         # What Celery does when it notices, and which errors it bears.
         with suppress(Exception):
             connection.collect(socket_timeout=1)
+        hints[0].ack_log_error(logging.getLogger(__name__), connection.connection_errors)
         for hint in hints:
             ignore_errors(connection, hint.channel.close)
+        for hint in hints[1:]:
             hint.ack_log_error(logging.getLogger(__name__), connection.connection_errors)

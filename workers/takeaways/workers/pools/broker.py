@@ -47,12 +47,16 @@ class _Channel(Channel):
     do_restore = False
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        if not self.closed:
+        if not self._is_lost:
             super().basic_ack(delivery_tag, multiple)
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        if not self.closed:
+        if not self._is_lost:
             super().basic_reject(delivery_tag, requeue)
+
+    @property
+    def _is_lost(self) -> bool:
+        return self.closed or self.connection is None or self.connection.client is None
 
 
 class _Transport(Transport):
