@@ -170,9 +170,10 @@ def test_commands_in_console_blocks_are_understood(block: Block) -> None:
 
 def test_commands_named_in_passing_exist() -> None:
     """`takeaways …` in a sentence names a command that there is."""
+    commands = root_command().commands
     for page in PAGES:
         for named in re.findall(r"`takeaways ([a-z-]+)(?= |`)", prose(page)):
-            assert named in root_command().commands, f"{page.name} names takeaways {named}"
+            assert named in commands, f"{page.name} names takeaways {named}"
 
 
 @pytest.mark.parametrize("table", sorted(tables.metadata.tables))
