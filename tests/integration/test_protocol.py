@@ -306,7 +306,10 @@ def test_a_batch_that_loses_a_deadlock_is_repeated(postgresql_database: Database
     database = postgresql_database
     take_in(database, entries(run("r0", agent="a"), run("r0b", agent="b")), policy=POLICY)
     with database.write() as connection:
-        connection.execute(text("CREATE TABLE seen (pid integer)"))
+        # A server looks for a deadlock once, this long after a wait began: the stranger is to be there by then.
+        name = database.engine.url.database
+        connection.execute(text(f'ALTER DATABASE "{name}" SET deadlock_timeout = 5000'))
+    database.engine.dispose()
 
     def lock(connection: Connection, agent_id: str) -> None:
         connection.execute(select(agents).where(agents.c.agent_id == agent_id).with_for_update()).all()
@@ -322,6 +325,7 @@ def test_a_batch_that_loses_a_deadlock_is_repeated(postgresql_database: Database
         target=lambda: taken.append(take_in(database, batch, policy=POLICY, lock_timeout_ms=8_000))
     )
     with database.write() as stranger:
+        stranger.execute(text("SET LOCAL deadlock_timeout = 60000"))
         lock(stranger, "b")
         intake.start()
         wait_until(lambda: _waiting(database) == 1)
