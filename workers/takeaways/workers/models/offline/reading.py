@@ -176,21 +176,18 @@ def _tells(sentence: str, company: _Company, *, about: bool) -> bool:
 
 
 def _asked(judge: Judge, sayings: list[_Saying], company: _Company) -> list[_Saying]:
-    """Ask about what persons said without a cue. A private talk is read in full anyway."""
+    """Ask about what persons said without a cue. In a private talk the rules read all that tells of somebody."""
+    if company.private:
+        return sayings
     open_ = [
         at
         for at, saying in enumerate(sayings)
-        if saying.kind is None
-        and saying.voice is Voice.PERSON
-        and len(plain_words(saying.sentence)) >= 3
-        and not (company.private and not cues.tells_of_the_speaker(saying.sentence))
+        if saying.kind is None and saying.voice is Voice.PERSON and len(plain_words(saying.sentence)) >= 3
     ]
     opinions = judge.lessons(tuple(sayings[at].sentence for at in open_))
     judged = list(sayings)
     for at, kind in zip(open_, opinions, strict=True):
         saying = judged[at]
-        if kind is not None and kind.must_obey and company.private:
-            kind = None
         judged[at] = _Saying(saying.excerpt, saying.sentence, saying.voice, kind, saying.question)
     return judged
 
