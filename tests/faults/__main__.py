@@ -78,7 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--redis", choices=REDISES, action="append")
     parser.add_argument("--faults", type=int, default=30, help="in each storm")
     parser.add_argument("--events", type=int, default=3_750, help="in each storm")
-    parser.add_argument("--pace", type=float, default=3.0, help="seconds of load for each fault")
+    parser.add_argument("--pace", type=float, default=5.0, help="seconds of load for each fault")
     parser.add_argument("--for-seconds", type=float, help="go on with new seeds for so long")
     parser.add_argument("--control", action="store_true", help="run the control arm too")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "faults.json")

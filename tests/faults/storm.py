@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import psutil
 from sqlalchemy import select
 
 from takeaways.schemas.database import Database, now_ms
@@ -85,10 +86,6 @@ def play(
     began = time.monotonic()
     rng = random.Random(plan.seed)
     result = Result(plan)
-    told = story(
-        plan.seed, agents=plan.agents, events=plan.events, seconds=plan.seconds, start=datetime.now(UTC)
-    )
-    result.arrivals = sum(one.copies for one in told.planned)
     postgresql = plan.database == "postgresql"
     pool = "prefork" if postgresql else "threads"
     with Stage(
@@ -96,20 +93,23 @@ def play(
     ) as stage:
         started = time.monotonic()
         stage.start_pools()
-        start_seconds = _recover(stage, "probe-start", started)
+        start_seconds = _recover(stage, "probe-start", started, GIVE_UP_SECONDS).seconds
         if start_seconds is None:
             raise RuntimeError(f"the pools do not work, even without a fault; their logs are in {folder}")
         result.start_seconds = start_seconds
+        # Its runs end when they are published: with times from before the pools were up, every agent would seem idle.
+        now = datetime.now(UTC)
+        told = story(plan.seed, agents=plan.agents, events=plan.events, seconds=plan.seconds, start=now)
+        result.arrivals = sum(one.copies for one in told.planned)
         with stage.publishing(told.planned):
             chosen = schedule(plan.seed, database=plan.database, faults=plan.faults)
             for number, fault in enumerate(chosen if faults is None else faults):
                 fault.strike(stage, rng)
                 bound_seconds = fault.bound_seconds * max(1.0, start_seconds / START_SECONDS)
-                seconds = _recover(stage, f"probe-{number}", time.monotonic(), 2 * bound_seconds)
-                result.recoveries.append(Recovery(fault.name, seconds, bound_seconds))
-                say(
-                    f"{number + 1:3} {fault.name}: {'not recovered' if seconds is None else f'{seconds:.1f} s'}"
-                )
+                probed = _recover(stage, f"probe-{number}", time.monotonic(), 2 * bound_seconds)
+                recovery = Recovery(fault.name, probed.seconds, bound_seconds, probed.reached, probed.busy)
+                result.recoveries.append(recovery)
+                say(f"{number + 1:3} {recovery}")
         with stage.database.read() as connection:
             quiet_ms = now_ms(connection)
         if not _until(lambda: _is_quiet(stage), QUIET_SECONDS):
@@ -177,20 +177,50 @@ def without_faults(events: list[Event], folder: Path) -> History:
         return read_history(database)
 
 
-def _recover(stage: Stage, name: str, over: float, give_up_seconds: float = GIVE_UP_SECONDS) -> float | None:
-    """Seconds from `over` until both pools have taken in and done what was published since."""
-    events = probe(name, datetime.now(UTC), runs=stage.policy.runs_per_extraction)
-    stage.publish(events)
-    if not _until(lambda: _is_served(stage, name), give_up_seconds):
-        return None
-    return time.monotonic() - over
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """When a probe was through; when it had come how far; what share of the machine's cores was taken meanwhile."""
+
+    seconds: float | None
+    reached: dict[str, float]
+    busy: float
 
 
-def _is_served(stage: Stage, agent_id: str) -> bool:
-    columns = (agents.c.messages_read, agents.c.compactions_served)
+def _recover(stage: Stage, name: str, over: float, give_up_seconds: float) -> Probed:
+    """How long from `over` until both pools have taken in and done what was published since."""
+    before = psutil.cpu_times()
+    stage.publish(probe(name, datetime.now(UTC), runs=stage.policy.runs_per_extraction))
+    reached: dict[str, float] = {}
+
+    def served() -> bool:
+        for what in _reached(stage, name):
+            reached.setdefault(what, round(time.monotonic() - over, 2))
+        return {"extracted", "consolidated"} <= reached.keys()
+
+    seconds = time.monotonic() - over if _until(served, give_up_seconds) else None
+    return Probed(seconds, reached, _busy(before, psutil.cpu_times()))
+
+
+def _reached(stage: Stage, agent_id: str) -> list[str]:
     with stage.database.read() as connection:
-        row = connection.execute(select(*columns).where(agents.c.agent_id == agent_id)).one_or_none()
-    return row is not None and row[0] >= stage.policy.runs_per_extraction and row[1] >= 1
+        row = connection.execute(select(agents).where(agents.c.agent_id == agent_id)).mappings().one_or_none()
+    if row is None:
+        return []
+    runs = stage.policy.runs_per_extraction
+    steps = {
+        "taken in": row["runs_total"] >= runs and row["compactions_total"] >= 1,
+        "claimed": row["epoch"] > 0,
+        "extracted": row["messages_read"] >= runs,
+        "consolidated": row["compactions_served"] >= 1,
+    }
+    return [what for what, done in steps.items() if done]
+
+
+def _busy(before: Any, after: Any) -> float:
+    """The share of all cores' time that was not idle; what other machines on the same host took counts as taken."""
+    spent = {name: getattr(after, name) - getattr(before, name) for name in before._fields}
+    whole = sum(spent.values())
+    return round(1 - (spent["idle"] + spent.get("iowait", 0.0)) / whole, 2) if whole else 1.0
 
 
 def _is_quiet(stage: Stage) -> bool:
