@@ -33,7 +33,7 @@ from benchmarks.learning import AGENT, Services
 from benchmarks.locomo import WHERE, Conversation, conversations
 from benchmarks.quality import ROOT, locomo_folder
 from benchmarks.replay import ReplayModel
-from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.database import Database
 from takeaways.schemas.events import Event, encode
 from takeaways.schemas.migrations import migrate
 from takeaways.schemas.queues import FIELD, RUNS_STREAM, Kind
@@ -53,8 +53,9 @@ from takeaways.workers.models.offline import OfflineModel
 from takeaways.workers.models.requests import ConsolidationRequest, Excerpt, ExtractionRequest, Source
 from takeaways.workers.models.seam import Answered, Call, MemoryModel
 from takeaways.workers.models.tokens import estimate
-from takeaways.workers.schedule.boot import current_boot, stored_boot
+from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.decide import decide
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.state import AgentState
 from takeaways.workers.testing.claude import ClaudeServer
 
@@ -226,10 +227,8 @@ def _work(services: Services) -> None:
     while True:
         with services.database.read() as connection:
             row = connection.execute(select(agents).where(agents.c.agent_id == AGENT)).mappings().one()
-            state = AgentState.of(
-                dict(row), boot_id=stored_boot(connection), lease_clock=lease_clock(connection)
-            )
-            due = decide(state, services.policy, now_ms(connection)).next
+            at = moment(connection)
+            due = decide(AgentState.of(dict(row), at), services.policy, at.now_ms).next
         if due is None:
             return
         run_job(due, AGENT, services)

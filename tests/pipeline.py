@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from takeaways.producers import Producer
 from takeaways.recall.store import load_memory
-from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.database import Database
 from takeaways.schemas.memories import Memory
 from takeaways.schemas.queues import STREAMS, Kind
 from takeaways.schemas.tables import agents, candidates, messages, system
@@ -26,8 +26,9 @@ from takeaways.workers.leases import Heartbeat
 from takeaways.workers.models import MemoryModel
 from takeaways.workers.models.limiter import Limiter, Unlimited
 from takeaways.workers.models.shelf import OneModel
-from takeaways.workers.schedule.boot import current_boot, stored_boot
+from takeaways.workers.schedule.boot import current_boot
 from takeaways.workers.schedule.decide import Decision, decide
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -88,10 +89,8 @@ class Pipeline:
     def decision(self, agent_id: str) -> Decision:
         with self.database.read() as connection:
             row = connection.execute(select(agents).where(agents.c.agent_id == agent_id)).mappings().one()
-            state = AgentState.of(
-                dict(row), boot_id=stored_boot(connection), lease_clock=lease_clock(connection)
-            )
-            return decide(state, self.policy, now_ms(connection))
+            at = moment(connection)
+            return decide(AgentState.of(dict(row), at), self.policy, at.now_ms)
 
     def work(self) -> list[JobResult]:
         """Run every job that is due, as hints would, until none is."""

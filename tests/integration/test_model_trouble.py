@@ -34,6 +34,7 @@ from takeaways.workers.jobs.run import run_job
 from takeaways.workers.models.limiter import Limits, SharedLimiter
 from takeaways.workers.models.requests import ExtractionRequest
 from takeaways.workers.schedule.decide import Hold
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 from takeaways.workers.testing import ScriptedModel
@@ -94,11 +95,9 @@ def forget_the_pause(redis_url: str) -> None:
 def said_of(system: Pipeline, agent: str = "scout") -> str:
     decision = system.decision(agent)
     with system.database.read() as connection:
-        from takeaways.schemas.database import lease_clock, now_ms
-
-        row = dict(system.agent(agent))
-        state = AgentState.of(row, boot_id=row["boot_id"] or "", lease_clock=lease_clock(connection))
-        return waits_for(state, decision, system.policy, now_ms(connection))
+        at = moment(connection)
+        state = AgentState.of(dict(system.agent(agent)), at)
+        return waits_for(state, decision, system.policy, at.now_ms)
 
 
 def test_a_rate_limit_of_one_agent_saves_the_calls_of_all_others(

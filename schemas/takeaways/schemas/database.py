@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +24,12 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Select,
     create_engine,
     event,
     func,
     literal_column,
     select,
-    text,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -94,9 +95,7 @@ class Database:
     @contextmanager
     def write(self, *, lock_timeout_ms: int | None = None) -> Iterator[Connection]:
         """A transaction that writes: committed at the end, rolled back on any error."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            if lock_timeout_ms is not None and not self.is_sqlite:
-                connection.execute(text(f"SET LOCAL lock_timeout = {int(lock_timeout_ms)}"))
+        with self._transaction("BEGIN IMMEDIATE", lock_timeout_ms) as connection:
             yield connection
 
     @contextmanager
@@ -106,11 +105,11 @@ class Database:
             yield connection
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
+    def _transaction(self, begin: str, lock_timeout_ms: int | None = None) -> Iterator[Connection]:
         _open.count = getattr(_open, "count", 0) + 1
         try:
             with self.engine.connect() as connection:
-                connection.info["begin"] = begin
+                connection.info.update(begin=begin, lock_timeout_ms=lock_timeout_ms)
                 with connection.begin():
                     yield connection
         finally:
@@ -164,21 +163,29 @@ def first_line(error: BaseException) -> str:
 
 def now_ms(connection: Connection) -> int:
     """The database's clock in milliseconds since 1970 UTC, plus the offset that tests set in `system`."""
-    return int(connection.execute(select(now_expression(connection))).scalar_one())
+    return int(connection.execute(_now_statement(connection.dialect.name)).scalar_one())
 
 
-def now_expression(connection: Connection) -> ColumnElement[int]:
-    """`now_ms` as an expression for use inside a statement.
+# Statements that every job sends many times are made once: making one costs more than sending it.
+@cache
+def _now_statement(dialect: str) -> Select[Any]:
+    return select(now_expression(dialect))
+
+
+@cache
+def now_expression(dialect: str) -> ColumnElement[int]:
+    """`now_ms` as an expression for use inside a statement, on "sqlite" or "postgresql".
 
     It is a query of its own, which is evaluated once: PostgreSQL would ask a clock that changes while a statement
     runs anew for each row, and could use no index to compare with it.
     """
     offset = select(func.coalesce(func.max(tables.system.c.clock_offset_ms), 0)).scalar_subquery()
-    return select(_clock(connection) + offset).scalar_subquery()
+    return select(_clock(dialect) + offset).scalar_subquery()
 
 
-def _clock(connection: Connection) -> ColumnElement[int]:
-    if connection.dialect.name == "sqlite":
+@cache
+def _clock(dialect: str) -> ColumnElement[int]:
+    if dialect == "sqlite":
         return literal_column("cast((julianday('now') - 2440587.5) * 86400000 as integer)", BigInteger)
     return literal_column("cast(extract(epoch from clock_timestamp()) * 1000 as bigint)", BigInteger)
 
@@ -189,11 +196,17 @@ def lease_clock(connection: Connection) -> tuple[int, str]:
     PostgreSQL: the server's clock, boot "". SQLite has only this machine's clocks, so the one that no
     setting of the wall clock can move is taken, with the kernel's boot id: a lease from before a reboot is over.
     """
-    if connection.dialect.name == "sqlite":
+    if (expression := lease_expression(connection.dialect.name)) is None:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000, _kernel_boot_id()
-    return int(connection.execute(select(_clock(connection))).scalar_one()), ""
+    return int(connection.execute(select(expression)).scalar_one()), ""
 
 
+def lease_expression(dialect: str) -> ColumnElement[int] | None:
+    """The clock of `lease_clock` for use inside a statement; None where it is not the database's."""
+    return None if dialect == "sqlite" else _clock(dialect)
+
+
+@cache
 def _kernel_boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -236,6 +249,7 @@ def _sqlite(url: URL, make_file: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def began(connection: Connection) -> None:
+        connection.info.pop("lock_timeout_ms", None)
         connection.exec_driver_sql(connection.info.pop("begin", "BEGIN IMMEDIATE"))
 
     _dispose_after_fork(engine)
@@ -260,7 +274,7 @@ def _postgresql(
         },
     )
 
-    # Of the transaction and not of the connection, which PgBouncer gives to others too; both in one round trip.
+    # Of the transaction and not of the connection, which PgBouncer gives to others too; all in one round trip.
     limits = (
         f"SET LOCAL statement_timeout = {int(statement_timeout_seconds * 1000)};"
         f"SET LOCAL idle_in_transaction_session_timeout = {int(idle_timeout_seconds * 1000)}"
@@ -269,7 +283,9 @@ def _postgresql(
     @event.listens_for(engine, "begin")
     def began(connection: Connection) -> None:
         connection.info.pop("begin", None)
-        connection.exec_driver_sql(limits)
+        lock_timeout_ms = connection.info.pop("lock_timeout_ms", None)
+        locks = "" if lock_timeout_ms is None else f";SET LOCAL lock_timeout = {int(lock_timeout_ms)}"
+        connection.exec_driver_sql(limits + locks)
 
     _dispose_after_fork(engine)
     return engine

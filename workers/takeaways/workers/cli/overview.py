@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from takeaways.schemas import tables as t
-from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.database import Database, now_ms
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.intake import deadletters
 from takeaways.workers.schedule.decide import Decision, decide
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.spending import day_of, spent_on
 from takeaways.workers.schedule.state import AgentState
@@ -117,12 +118,11 @@ def recent_jobs(connection: Connection, agent_id: str | None, *, limit: int) -> 
 
 
 def _views(connection: Connection, wanted: Select[Any], policy: Policy) -> tuple[AgentView, ...]:
-    boot_id = connection.scalar(select(t.system.c.boot_id)) or ""
-    clock, at_ms = lease_clock(connection), now_ms(connection)
+    at = moment(connection)
     views = []
     for found in connection.execute(wanted).mappings():
         row = dict(found)
-        state = AgentState.of(row, boot_id=boot_id, lease_clock=clock)
-        decision = decide(state, policy, at_ms)
-        views.append(AgentView(row, state, decision, waits_for(state, decision, policy, at_ms)))
+        state = AgentState.of(row, at)
+        decision = decide(state, policy, at.now_ms)
+        views.append(AgentView(row, state, decision, waits_for(state, decision, policy, at.now_ms)))
     return tuple(views)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from takeaways.schemas.secrets import mask
@@ -49,6 +50,7 @@ def _pieces(request: ConsolidationRequest) -> Iterator[str]:
         yield repair_text(request.repair)
 
 
+@lru_cache(maxsize=4_096)  # a memory's lines are the same from step to step, and each is counted and shown
 def _shown(text: str) -> str:
     """One line. What was stored before a secret of its kind was known is masked here."""
     return mask(one_line(text))
@@ -101,6 +103,7 @@ def candidate_text(candidate: OfferedCandidate) -> str:
     return f"[{candidate.label}] {candidate.kind}: {_shown(candidate.text)}\n"
 
 
+@lru_cache(maxsize=4_096)
 def heading(at_ms: int) -> str:
     """When what follows was said (UTC), up to the next heading."""
     try:

@@ -33,13 +33,13 @@ def drop_what_is_over(
 def drop_old_event_ids(database: Database, *, keep_days: int = EVENT_IDS_DAYS, limit: int = _BATCH) -> int:
     """Delete the oldest event ids that are past their time, at most `limit`. Returns how many."""
     with database.read() as connection:
-        past = inbox.c.taken_in_ms < now_expression(connection) - keep_days * _DAY_MS
+        past = inbox.c.taken_in_ms < now_expression(connection.dialect.name) - keep_days * _DAY_MS
         # In order, so that the index tells at once: a table in which nothing is over would be read to its end.
         oldest = select(inbox.c.event_id).where(past).order_by(inbox.c.taken_in_ms).limit(1)
         if connection.execute(oldest).first() is None:
             return 0
     with database.write() as connection:
-        past = inbox.c.taken_in_ms < now_expression(connection) - keep_days * _DAY_MS
+        past = inbox.c.taken_in_ms < now_expression(connection.dialect.name) - keep_days * _DAY_MS
         # Each of several processes takes rows of its own, and none waits for another.
         batch = (
             select(inbox.c.source, inbox.c.event_id)
@@ -83,7 +83,7 @@ def drop_old_texts(
 
 
 def _texts_before(connection: Connection, keep_days: float) -> Select[tuple[str, str, str]]:
-    past = now_expression(connection) - round(keep_days * _DAY_MS)
+    past = now_expression(connection.dialect.name) - round(keep_days * _DAY_MS)
     return (
         select(messages.c.agent_id, messages.c.room_id, messages.c.message_id)
         .where(messages.c.read_ms < past, messages.c.read_by.is_not(None), messages.c.expired_ms.is_(None))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from takeaways.schemas import tables
 from takeaways.schemas.events import (
@@ -29,6 +29,13 @@ from takeaways.workers.schedule import due
 
 EventKey = tuple[str, str]
 
+# Made once: making a statement of all columns costs more than sending it.
+_LOCKED: Final = (
+    select(tables.agents)
+    .where(tables.agents.c.agent_id.in_(bindparam("agent_ids", expanding=True)))
+    .order_by(tables.agents.c.agent_id)
+    .with_for_update()
+)
 _INBOX: Final = ("source", "event_id", "agent_id", "type", "body_hash", "outcome", "taken_in_ms")
 _ROOM_KEY: Final = ("agent_id", "room_id")
 _ROOM: Final = (
@@ -132,11 +139,8 @@ def read_agents(connection: Connection, agent_ids: Sequence[str]) -> dict[str, M
     """The agents' rows, locked in order."""
     if not agent_ids:
         return {}
-    agents = tables.agents
-    statement = (
-        select(agents).where(agents.c.agent_id.in_(agent_ids)).order_by(agents.c.agent_id).with_for_update()
-    )
-    return {row["agent_id"]: dict(row) for row in connection.execute(statement).mappings()}
+    found = connection.execute(_LOCKED, {"agent_ids": list(agent_ids)})
+    return {row["agent_id"]: dict(row) for row in found.mappings()}
 
 
 def free_agents(connection: Connection, agent_ids: Collection[str]) -> set[str]:

@@ -12,14 +12,14 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from takeaways.schemas.database import Database, lease_clock
+from takeaways.schemas.database import Database, lease_clock, now_ms
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted
 from takeaways.workers.erasure import forgetting
@@ -32,10 +32,10 @@ from takeaways.workers.intake.plan import plan
 from takeaways.workers.intake.refusals import Meaning, meaning_of, named
 from takeaways.workers.intake.taken import Hint, Taken, TakenIn
 from takeaways.workers.intake.wake import Wake, wake_after
-from takeaways.workers.schedule.boot import now_and_boot
 from takeaways.workers.schedule.decide import decide
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
-from takeaways.workers.schedule.state import AgentState
+from takeaways.workers.schedule.state import AgentState, Moment
 
 log = structlog.get_logger(__name__)
 
@@ -113,8 +113,7 @@ class _Intake:
             DeadLetterReason.REFUSED_BY_DATABASE, f"the database refused it: {named(error)}"
         )
         with self.database.write() as connection:
-            now_ms, _ = now_and_boot(connection)
-            deadletters.put(connection, [letter], at_ms=now_ms)
+            deadletters.put(connection, [letter], at_ms=now_ms(connection))
         return TakenIn(done=(entry,), outcomes=Counter([Taken.DEAD_LETTER]))
 
     def _repeating(self, batch: Sequence[Entry]) -> TakenIn:
@@ -154,8 +153,8 @@ class _Intake:
             return taken
 
     def _transact(self, connection: Connection, batch: Sequence[Entry]) -> TakenIn:
-        now_ms, boot_id = now_and_boot(connection)
-        now = _Now(connection, now_ms, boot_id)
+        at = moment(connection)
+        now, now_ms = _Now(connection, at), at.now_ms
         first, letters, repeats = _sorted_out(batch)
         new, hashes = store.add_event_ids(connection, first, now_ms)
         outcomes = Counter(repeats)
@@ -234,17 +233,24 @@ class _Intake:
 
 @dataclass(slots=True)
 class _Now:
-    """The transaction with its instant. The lease's clock is read once, when it is first needed."""
+    """The transaction with its instant. The lease's clock is read anew, once, when the rows are locked."""
 
     connection: Connection
-    at_ms: int
-    boot_id: str
-    _lease_clock: tuple[int, str] | None = None
+    at: Moment
+    _locked: Moment | None = None
+
+    @property
+    def at_ms(self) -> int:
+        return self.at.now_ms
+
+    @property
+    def boot_id(self) -> str:
+        return self.at.boot_id
 
     def state(self, row: Any) -> AgentState:
-        if self._lease_clock is None:
-            self._lease_clock = lease_clock(self.connection)
-        return AgentState.of(row, boot_id=self.boot_id, lease_clock=self._lease_clock)
+        if self._locked is None:
+            self._locked = replace(self.at, lease_clock=lease_clock(self.connection))
+        return AgentState.of(row, self._locked)
 
     def row_after(self, agent: AgentCopy) -> dict[str, Any]:
         row = dict(agent.row)

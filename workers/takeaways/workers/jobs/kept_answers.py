@@ -129,9 +129,13 @@ def drop(connection: Connection, agent_id: str, kind: Kind | None = None) -> Non
 def drop_old(database: Database, *, keep_hours: float = KEPT_HOURS) -> int:
     """Delete answers that nobody came back for in so long. Returns how many."""
     with database.read() as connection:
-        past = kept_answers.c.kept_at_ms < now_expression(connection) - round(keep_hours * _HOUR_MS)
+        past = kept_answers.c.kept_at_ms < now_expression(connection.dialect.name) - round(
+            keep_hours * _HOUR_MS
+        )
         if connection.execute(select(kept_answers.c.agent_id).where(past).limit(1)).first() is None:
             return 0
     with database.write() as connection:
-        past = kept_answers.c.kept_at_ms < now_expression(connection) - round(keep_hours * _HOUR_MS)
+        past = kept_answers.c.kept_at_ms < now_expression(connection.dialect.name) - round(
+            keep_hours * _HOUR_MS
+        )
         return connection.execute(delete(kept_answers).where(past)).rowcount

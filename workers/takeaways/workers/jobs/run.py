@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import DBAPIError
 
 from takeaways.schemas.database import is_lock_timeout, now_ms
@@ -51,6 +51,7 @@ from takeaways.workers.schedule.decide import Decision, Hold
 log = structlog.get_logger(__name__)
 
 PARKED_SECONDS = 3600.0
+_MODEL_OF = select(agents.c.model, agents.c.model_window).where(agents.c.agent_id == bindparam("agent_id"))
 
 
 def run_job(
@@ -88,9 +89,7 @@ def run_job(
 def _held_by_its_model(kind: Kind, agent_id: str, services: JobServices) -> JobResult | None:
     """The result for an agent whose model nobody may ask now; None where it may be asked."""
     with services.database.read() as connection:
-        row = connection.execute(
-            select(agents.c.model, agents.c.model_window).where(agents.c.agent_id == agent_id)
-        ).one_or_none()
+        row = connection.execute(_MODEL_OF, {"agent_id": agent_id}).one_or_none()
     if row is None:
         return None
     model = services.models.name_for(kind, AgentModel(row.model, row.model_window))

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.engine import RowMapping
 
-from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, candidates, jobs, messages, quarantines
 from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.lease import Lease, Pass
 from takeaways.workers.models.resolve import AgentModel
-from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, Reason, decide
 from takeaways.workers.schedule.due import NOT_DUE
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
 LOCK_TIMEOUT_MS = 10_000
+# Made once: a job locks its agent some ten times, and making a statement of all columns costs more than sending it.
+_LOCKED = select(agents).where(agents.c.agent_id == bindparam("agent_id")).with_for_update()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,9 @@ def claim(
         row = lock(connection, agent_id)
         if row is None:
             return NotClaimed(None)
-        clock_ms, clock_boot = lease_clock(connection)
-        state = AgentState.of(dict(row), boot_id=stored_boot(connection), lease_clock=(clock_ms, clock_boot))
-        at_ms = now_ms(connection)
-        decision = decide(state, policy, at_ms)
+        at = moment(connection)
+        at_ms, (clock_ms, clock_boot) = at.now_ms, at.lease_clock
+        decision = decide(AgentState.of(dict(row), at), policy, at_ms)
         if decision.next is not kind or decision.reason is None:
             return NotClaimed(decision)
         work = _underway(row, kind) or _begin(connection, row, kind, decision.reason, at_ms)
@@ -112,11 +113,7 @@ def claim(
 
 def lock(connection: Connection, agent_id: str) -> RowMapping | None:
     """The agent's row, locked until the transaction ends. None for an agent never heard of."""
-    return (
-        connection.execute(select(agents).where(agents.c.agent_id == agent_id).with_for_update())
-        .mappings()
-        .one_or_none()
-    )
+    return connection.execute(_LOCKED, {"agent_id": agent_id}).mappings().one_or_none()
 
 
 def _underway(row: RowMapping, kind: Kind) -> Pass | None:

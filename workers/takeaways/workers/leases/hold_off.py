@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import update
 
-from takeaways.schemas.database import Database, lease_clock, now_ms
+from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers.leases.claim import LOCK_TIMEOUT_MS, NotClaimed, lock
-from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import decide
 from takeaways.workers.schedule.due import NOT_DUE
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -26,14 +26,12 @@ def hold_off(
         row = lock(connection, agent_id)
         if row is None:
             return NotClaimed(None)
-        clock, boot_id = lease_clock(connection), stored_boot(connection)
-        at_ms = now_ms(connection)
-        decision = decide(AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock), policy, at_ms)
+        at = moment(connection)
+        decision = decide(AgentState.of(dict(row), at), policy, at.now_ms)
         if decision.next is not kind:
             return NotClaimed(decision)
-        held = {"not_before_ms": at_ms + round(wait_seconds * 1000), "parked_because": because}
-        state = AgentState.of({**row, **held}, boot_id=boot_id, lease_clock=clock)
-        decision = decide(state, policy, at_ms)
+        held = {"not_before_ms": at.now_ms + round(wait_seconds * 1000), "parked_because": because}
+        decision = decide(AgentState.of({**row, **held}, at), policy, at.now_ms)
         connection.execute(
             update(agents)
             .where(agents.c.agent_id == agent_id)

@@ -8,14 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, update
 from sqlalchemy.engine import RowMapping
 
-from takeaways.schemas.database import lease_clock, now_ms
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents
 from takeaways.workers.faults import fault_point
 from takeaways.workers.leases.lease import Lease
-from takeaways.workers.schedule.boot import stored_boot
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.due import due_after
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -38,10 +37,8 @@ def release(
     values = {"owner": None, "owner_kind": None, "lease_until_ms": None, "lease_boot": None, **values}
     if attempt_back:
         values["attempts"] = max(row["attempts"] - 1, 0)
-    state = AgentState.of(
-        {**row, **values}, boot_id=stored_boot(connection), lease_clock=lease_clock(connection)
-    )
-    at_ms = now_ms(connection)
+    at = moment(connection)
+    state, at_ms = AgentState.of({**row, **values}, at), at.now_ms
     decision = decide(state, policy, at_ms)
     if ends_extraction:
         # A consolidation that was due while this extraction went first goes next.

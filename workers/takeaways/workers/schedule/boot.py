@@ -9,10 +9,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from takeaways.schemas.database import Database, now_expression
+from takeaways.schemas.database import Database
 from takeaways.schemas.tables import system
 
 
@@ -40,18 +40,6 @@ def current_boot(
         pin = row["pinned_boot_id"] if pinned is None else pinned
         connection.execute(update(system).where(system.c.id == 1).values(boot_id=boot_id, pinned_boot_id=pin))
         return boot_id
-
-
-def stored_boot(connection: Connection) -> str:
-    """The boot as this transaction sees it: another process may have begun it. "" before any."""
-    return connection.execute(select(system.c.boot_id).where(system.c.id == 1)).scalar_one_or_none() or ""
-
-
-def now_and_boot(connection: Connection) -> tuple[int, str]:
-    """`now_ms` and `stored_boot` in one statement."""
-    boot = select(system.c.boot_id).where(system.c.id == 1).scalar_subquery()
-    row = connection.execute(select(now_expression(connection), func.coalesce(boot, ""))).one()
-    return int(row[0]), str(row[1])
 
 
 def _make_row(connection: Connection, new_id: Callable[[], str], pinned: str | None) -> str | None:

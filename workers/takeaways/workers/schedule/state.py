@@ -10,6 +10,16 @@ from takeaways.schemas.queues import Kind
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """When it looks: the database's clock, the boot that counts ("" before any), and the clock that leases run by,
+    in milliseconds, with the boot of the machine that it counts from."""
+
+    now_ms: int
+    boot_id: str
+    lease_clock: tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentState:
     """Counts of what waits, and the timers. `lease_remaining_ms` is 0 when nobody holds the lease."""
 
@@ -34,11 +44,11 @@ class AgentState:
     consolidation_retry_ms: int | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], *, boot_id: str, lease_clock: tuple[int, str]) -> AgentState:
-        """Read a row of `agents`. Runs counted under another boot than `boot_id` no longer count."""
-        clock_ms, clock_boot = lease_clock
+    def of(cls, row: Mapping[str, Any], at: Moment) -> AgentState:
+        """Read a row of `agents`. Runs counted under another boot than the one at that moment no longer count."""
+        clock_ms, clock_boot = at.lease_clock
         held = row["owner"] is not None and row["lease_boot"] == clock_boot
-        same_boot = row["boot_id"] == boot_id
+        same_boot = row["boot_id"] == at.boot_id
         return cls(
             runs_waiting=row["runs_total"] - row["runs_served"] if same_boot else 0,
             unread=row["messages_total"] - row["messages_read"],

@@ -13,13 +13,13 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy import Connection, Select, and_, not_, or_, select, update
 
-from takeaways.schemas.database import Database, lease_clock, now_expression
+from takeaways.schemas.database import Database, now_expression
 from takeaways.schemas.queues import Kind
 from takeaways.schemas.tables import agents, system
 from takeaways.workers import rows
-from takeaways.workers.schedule.boot import now_and_boot
 from takeaways.workers.schedule.decide import Decision, decide
 from takeaways.workers.schedule.due import COLUMNS, NOT_DUE, Due, due_after
+from takeaways.workers.schedule.moment import moment
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.schedule.state import AgentState
 
@@ -90,12 +90,11 @@ def sweep_once(
     with database.write() as connection:
         found = connection.execute(_due(connection, wanted, limit).with_for_update(skip_locked=True))
         due = found.mappings().all()
-        now_ms, boot_id = now_and_boot(connection)
-        clock = lease_clock(connection) if due else (0, "")
+        at = moment(connection)
         looks = []
         for row in due:
-            state = AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock)
-            looks.append(_look(row, decide(state, policy, now_ms), wanted, policy, now_ms, jitter()))
+            decision = decide(AgentState.of(dict(row), at), policy, at.now_ms)
+            looks.append(_look(row, decision, wanted, policy, at.now_ms, jitter()))
         _write(connection, looks)
     for look in looks:
         if look.hint is not None:
@@ -126,14 +125,13 @@ def redecide(database: Database, *, policy: Policy, after: str = "", limit: int 
             .with_for_update()
         )
         batch = found.mappings().all()
-        now_ms, boot_id = now_and_boot(connection)
-        clock = lease_clock(connection)
+        at = moment(connection)
         looks = []
         for row in batch:
-            decision = decide(AgentState.of(dict(row), boot_id=boot_id, lease_clock=clock), policy, now_ms)
+            decision = decide(AgentState.of(dict(row), at), policy, at.now_ms)
             if decision.next is not None:
-                due = due_after(dict(row), decision, now_ms)
-                looks.append(_Look(row["agent_id"], now_ms, row["hints"], due=due))
+                due = due_after(dict(row), decision, at.now_ms)
+                looks.append(_Look(row["agent_id"], at.now_ms, row["hints"], due=due))
             elif decision.wake_at_ms != row["wake_at_ms"]:
                 looks.append(_Look(row["agent_id"], decision.wake_at_ms, 0))
         _write(connection, looks)
@@ -145,7 +143,7 @@ def redecide(database: Database, *, policy: Policy, after: str = "", limit: int 
 
 
 def _due(connection: Connection, kinds: Collection[Kind], limit: int) -> Select[Any]:
-    now = now_expression(connection)
+    now = now_expression(connection.dialect.name)
     left_to_others = and_(
         agents.c.left_for.is_not(None),
         not_(agents.c.left_for.in_(sorted(kind.value for kind in kinds))),
