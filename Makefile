@@ -9,7 +9,8 @@ WORKERS ?= 5
 SPREAD = -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # What `make faults` was asked for, where it was: the words that a failing storm prints.
 FAULTS_ASKED = $(if $(SEED),--seed $(SEED)) $(if $(DATABASE),--database $(DATABASE)) $(if $(REDIS),--redis $(REDIS)) \
-	$(if $(FAULTS),--faults $(FAULTS)) $(if $(EVENTS),--events $(EVENTS))
+	$(if $(FAULTS),--faults $(FAULTS)) $(if $(EVENTS),--events $(EVENTS)) \
+	$(if $(LATE_AGAIN),--late-again)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -32,12 +33,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="takeaways-faults-", ignore_cleanup_errors=True) as folder:
         for number, plan in enumerate(_plans(asked)):
             print(f"\n{plan.name}: seed {plan.seed}, {plan.faults} faults, {plan.events} events", flush=True)
-            place = Path(folder) / str(number)
-            place.mkdir()
-            result = play(plan, place, say=_say)
+            result = _play(plan, Path(folder) / str(number), asked.keep)
+            if asked.late_again and result.only_late:
+                _say("late, and nothing else was broken: once more, should the machine have been busy")
+                for broken in result.broken:
+                    _say(broken.where)
+                result = _play(plan, Path(folder) / f"{number}-again", asked.keep)
             results.append(result)
-            if result.broken and asked.keep:
-                place.rename(Path(asked.keep) / f"{plan.database}-{plan.seed}")
             write(results, arms, asked.output)
         if asked.control:
             arms = run_arms(Path(folder))
@@ -47,6 +49,14 @@ def main() -> int:
         print("The control arm doubled nothing, so these storms prove nothing.")
         return 1
     return int(any(result.broken for result in results))
+
+
+def _play(plan: Plan, place: Path, keep: str | None) -> Result:
+    place.mkdir()
+    result = play(plan, place, say=_say)
+    if result.broken and keep:
+        shutil.move(place, Path(keep) / f"{plan.database}-{plan.seed}-{place.name}")
+    return result
 
 
 def _plans(asked: argparse.Namespace) -> Iterator[Plan]:
@@ -80,6 +90,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=3_750, help="in each storm")
     parser.add_argument("--pace", type=float, default=5.0, help="seconds of load for each fault")
     parser.add_argument("--for-seconds", type=float, help="go on with new seeds for so long")
+    parser.add_argument(
+        "--late-again", action="store_true", help="play a storm once more that only recovered late"
+    )
     parser.add_argument("--control", action="store_true", help="run the control arm too")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "faults.json")
     parser.add_argument("--keep", help="a folder for databases and logs of storms that broke a promise")

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from takeaways.schemas.events import MessagesRecorded, RunCompleted
 from takeaways.schemas.memories import EMPTY, Memory
@@ -28,6 +28,8 @@ from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.schedule.decide import Reason
 from takeaways.workers.schedule.policy import Policy
 from tests.faults.history import History, Known, Row
+
+IN_TIME: Final = "8 recovery within its bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,7 @@ def recovered(recoveries: Iterable[Recovery]) -> Iterator[Broken]:
     """8. Each fault was recovered from within its bound."""
     for one in recoveries:
         if one.seconds is None or one.seconds > one.bound_seconds:
-            yield Broken("8 recovery within its bound", f"{one}, and {one.bound_seconds:.1f} s were promised")
+            yield Broken(IN_TIME, f"{one}, and {one.bound_seconds:.1f} s were promised")
 
 
 def reaction_seconds(history: History, policy: Policy) -> list[float]:

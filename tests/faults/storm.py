@@ -74,6 +74,11 @@ class Result:
     start_seconds: float = 0.0
     seconds: float = 0.0
 
+    @property
+    def only_late(self) -> bool:
+        """Whether something took too long, which may be the machine's doing, and no other promise was broken."""
+        return bool(self.broken) and all(one.promise == checker.IN_TIME for one in self.broken)
+
 
 def play(
     plan: Plan,
