@@ -155,6 +155,30 @@ def test_erase_forgets_and_says_that_it_is_done(
     assert lines == left
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "nobody"),
+        ("jobs", "nobody"),
+        ("costs", "nobody"),
+        ("extract", "nobody"),
+        ("flush", "scout", "nobody"),
+        ("erase", "agent", "nobody", "--yes"),
+        *(("memory", command, "nobody") for command in ("show", "history", "diff", "blame", "changes")),
+    ],
+    ids=" ".join,
+)
+def test_an_agent_nobody_ever_heard_of_is_told_from_one_with_nothing_yet(
+    run: Run, words: tuple[str, ...]
+) -> None:
+    """A slip in an id must not read as an agent without work."""
+    ran = run(*words)
+
+    assert ran.code == Exit.NOTHING_FOUND
+    assert "no agent nobody is known here" in ran.err
+    assert ran.out == ""
+
+
 def test_erasing_asks_first_and_an_unknown_agent_is_told(
     run: Run, scout: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

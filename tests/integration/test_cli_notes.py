@@ -108,3 +108,13 @@ def test_text_is_redacted_and_notes_are_erased(shell: Shell) -> None:
     assert len(shell.json("history", "scout")) == 2
     shell.run("erase", "scout", "--yes")
     assert shell.json("history", "scout") == []
+
+
+def test_what_was_done_is_told_to_scripts_too(shell: Shell) -> None:
+    """Every command of the group answers in JSON."""
+    shell.add("one")
+    shell.add("two")
+
+    assert shell.json("export", "scout") == ["one", "two"]
+    assert shell.json("redact", "scout", "1") == {"target": "memory", "owner": "scout", "redacted": 1}
+    assert shell.json("erase", "scout", "--yes") == {"target": "memory", "owner": "scout", "erased": True}

@@ -279,5 +279,6 @@ def test_the_commands_keep_workspaces_up_to_date(sqlite_database: Database, tmp_
 
     [shown] = json.loads(takeaways("sync", "--json").stdout)
     assert (shown["outcome"], shown["edited_by_hand"]) == ("unchanged", False)
-    assert takeaways("workspace", "remove", str(where)).returncode == 0
+    removed = takeaways("workspace", "remove", str(where), "--json")
+    assert json.loads(removed.stdout) == {"path": str(where), "removed": True}
     assert list(where.iterdir()) == []

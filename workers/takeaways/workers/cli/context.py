@@ -7,7 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from takeaways.schemas.database import Database
+    from takeaways.schemas.errors import NotFound
     from takeaways.workers.bootstrap import Services
     from takeaways.workers.settings import Settings
 
@@ -48,6 +51,23 @@ def open_as_it_is(settings: Settings) -> Database:
                 f"there is no database at {file} yet; `takeaways up` or `takeaways migrate` makes one"
             )
     return Database.open(settings.database)
+
+
+def require_known(connection: Connection, agent_id: str) -> None:
+    """Raises `unknown(agent_id)` where it is."""
+    from sqlalchemy import select
+
+    from takeaways.schemas.tables import agents
+
+    if connection.scalar(select(agents.c.agent_id).where(agents.c.agent_id == agent_id)) is None:
+        raise unknown(agent_id)
+
+
+def unknown(agent_id: str) -> NotFound:
+    """The error for an agent that nobody ever heard of here."""
+    from takeaways.schemas.errors import NotFound
+
+    return NotFound(f"no agent {agent_id} is known here; `takeaways status` lists those that are")
 
 
 def build_services(settings: Settings) -> Services:

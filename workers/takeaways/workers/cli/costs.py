@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from takeaways.workers.cli.amounts import dollars
-from takeaways.workers.cli.context import open_for_reading, read_settings
+from takeaways.workers.cli.context import open_for_reading, read_settings, require_known
 from takeaways.workers.cli.output import AsJson, console, plain, print_json, table
 from takeaways.workers.exits import Exit
 
@@ -35,6 +35,8 @@ def costs(
     database = open_for_reading(read_settings())
     try:
         with database.read() as connection:
+            if agent is not None:
+                require_known(connection, agent)
             found = spent_lately(connection, days=days, agent_id=agent, prefix=prefix)
     finally:
         database.dispose()

@@ -9,7 +9,6 @@ import typer
 from takeaways.workers.cli.context import read_settings
 from takeaways.workers.cli.help import command
 from takeaways.workers.cli.output import AsJson, console, plain, print_json
-from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from takeaways.schemas.events import AgentDeleted, PersonDeleted, RoomDeleted
@@ -77,9 +76,9 @@ def _erase(
 ) -> None:
     from sqlalchemy import select
 
-    from takeaways.schemas.tables import agents, erasures
+    from takeaways.schemas.tables import erasures
     from takeaways.workers.bootstrap import connect
-    from takeaways.workers.cli.context import open_for_reading
+    from takeaways.workers.cli.context import open_for_reading, require_known
     from takeaways.workers.erasure.erasing import go_on
     from takeaways.workers.intake.erase import erase
 
@@ -87,10 +86,7 @@ def _erase(
     database = open_for_reading(settings)
     try:
         with database.read() as connection:
-            known = connection.execute(select(agents.c.agent_id).where(agents.c.agent_id == agent)).first()
-        if known is None:
-            console(stderr=True).print(plain(f"takeaways: no agent {agent} is known here"))
-            raise typer.Exit(Exit.NOTHING_FOUND)
+            require_known(connection, agent)
         if not yes:
             typer.confirm(f"Forget {what}? This cannot be undone.", abort=True, err=True)
         erase(database, agent, data, policy=settings.policy)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from takeaways.workers.cli.amounts import count, dollars
-from takeaways.workers.cli.context import open_for_reading, read_settings
+from takeaways.workers.cli.context import open_for_reading, read_settings, require_known
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, table
 from takeaways.workers.exits import Exit
 
@@ -41,6 +41,8 @@ def jobs(
     database = open_for_reading(read_settings())
     try:
         with database.read() as connection:
+            if agent is not None:
+                require_known(connection, agent)
             found = recent_jobs(connection, agent, limit=limit)
     finally:
         database.dispose()

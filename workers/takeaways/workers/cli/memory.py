@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from takeaways.workers.cli.context import open_for_reading, read_settings
+from takeaways.workers.cli.context import open_for_reading, read_settings, require_known
 from takeaways.workers.cli.help import command
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, print_text, table
 from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from takeaways.recall import Revision
     from takeaways.workers.memories.history import Blamed, Changed, Made
 
@@ -70,10 +72,10 @@ def history(
     try:
         with database.read() as connection:
             found = made(connection, agent, limit=limit)
+            if not found:
+                _nothing(connection, agent)
     finally:
         database.dispose()
-    if not found:
-        _nothing(agent)
     if as_json:
         print_json([_history_as_json(one) for one in found])
         return
@@ -153,7 +155,7 @@ def blame(
     try:
         with database.read() as connection:
             if not past.current_number(connection, agent):
-                _nothing(agent)
+                _nothing(connection, agent)
             found = past.blame(connection, agent, revision)
             if line is not None:
                 named = line.removeprefix("l:")
@@ -183,7 +185,7 @@ def changes(agent: Agent, as_json: AsJson = False) -> None:
     try:
         with database.read() as connection:
             if not past.current_number(connection, agent):
-                _nothing(agent)
+                _nothing(connection, agent)
             found = past.changes_of(connection, agent)
     finally:
         database.dispose()
@@ -212,14 +214,15 @@ def _load(
                     connection, agent, round(until.replace(tzinfo=UTC).timestamp() * 1000)
                 )
             found = past.load_revision(connection, agent, revision)
+            if not found.number and not empty_is_fine:
+                _nothing(connection, agent)
     finally:
         database.dispose()
-    if not found.number and not empty_is_fine:
-        _nothing(agent)
     return found
 
 
-def _nothing(agent: str) -> None:
+def _nothing(connection: Connection, agent: str) -> None:
+    require_known(connection, agent)
     console(stderr=True).print(plain(f"takeaways: {agent} has no memory yet; see `takeaways status {agent}`"))
     raise typer.Exit(Exit.NOTHING_FOUND)
 

@@ -47,7 +47,7 @@ def metrics(
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: stop.set())
-        with served(registry, host or settings.metrics_host, port):
+        with served(registry, host or settings.metrics_host, port, said_by="--port"):
             stop.wait()
     finally:
         collector.close()

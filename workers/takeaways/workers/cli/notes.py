@@ -108,13 +108,16 @@ def undo(owner: Owner, version: Version, user: User = False, as_json: AsJson = F
 
 
 @command(group)
-def export(owner: Owner, user: User = False) -> None:
-    """Print a note as text, one line an entry.
+def export(owner: Owner, user: User = False, as_json: AsJson = False) -> None:
+    """Print a note as text, one line an entry; as JSON, a list of the entries.
 
     Example: `takeaways notes export scout`
     """
     with _opened() as notes:
-        sys.stdout.write(notes.export(_target(user), owner))
+        if as_json:
+            print_json(notes.view(_target(user), owner).entries)
+        else:
+            sys.stdout.write(notes.export(_target(user), owner))
 
 
 @command(group, "import")
@@ -143,25 +146,33 @@ def import_(
 
 
 @command(group)
-def redact(owner: Owner, version: Version, user: User = False) -> None:
+def redact(owner: Owner, version: Version, user: User = False, as_json: AsJson = False) -> None:
     """Forget the text of an old version. Remove it from the note first.
 
     Example: `takeaways notes redact scout 3`
     """
     with _opened() as notes:
         notes.redact(_target(user), owner, version)
+    if as_json:
+        print_json({"target": _target(user), "owner": owner, "redacted": version})
+    else:
+        console(stderr=True).print(plain(f"version {version} holds no text any more"))
 
 
 @command(group)
-def erase(owner: Owner, user: User = False, yes: Yes = False) -> None:
+def erase(owner: Owner, user: User = False, yes: Yes = False, as_json: AsJson = False) -> None:
     """Forget a note with its history, and what conversations show of it.
 
     Example: `takeaways notes erase dana --user --yes`
     """
     if not yes:
-        typer.confirm(f"Forget the {_target(user)} note of {owner} for good?", abort=True)
+        typer.confirm(f"Forget the {_target(user)} note of {owner} for good?", abort=True, err=True)
     with _opened() as notes:
         notes.erase(_target(user), owner)
+    if as_json:
+        print_json({"target": _target(user), "owner": owner, "erased": True})
+    else:
+        console(stderr=True).print(plain(f"Forgotten: the {_target(user)} note of {owner}."))
 
 
 def _target(user: bool) -> Target:

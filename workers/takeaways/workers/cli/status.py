@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from takeaways.workers.cli.amounts import count
-from takeaways.workers.cli.context import open_for_reading, read_settings
+from takeaways.workers.cli.context import open_for_reading, read_settings, unknown
 from takeaways.workers.cli.output import AsJson, console, iso, moment, plain, print_json, table
-from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
     from takeaways.workers.cli.overview import AgentView, Details, Overview
@@ -43,8 +42,7 @@ def status(
     finally:
         database.dispose()
     if view is None:
-        console(stderr=True).print(plain(f"takeaways: no agent {agent} is known here"))
-        raise typer.Exit(Exit.NOTHING_FOUND)
+        raise unknown(agent)
     print_json(_one_as_json(view, more)) if as_json else _one(view, more)
 
 

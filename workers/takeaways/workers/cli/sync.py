@@ -85,7 +85,9 @@ def add(
 
 @command(group)
 def remove(
-    folder: Annotated[Path, typer.Argument(help="The workspace.", file_okay=False)], machine: Machine = None
+    folder: Annotated[Path, typer.Argument(help="The workspace.", file_okay=False)],
+    machine: Machine = None,
+    as_json: AsJson = False,
 ) -> None:
     """Forget a workspace, and take `agent-memory/` out of it.
 
@@ -95,6 +97,10 @@ def remove(
         if not workspaces.unregister(folder):
             typer.echo(f"takeaways: {folder} is no workspace of this machine", err=True)
             raise typer.Exit(Exit.NOTHING_FOUND)
+    if as_json:
+        print_json({"path": str(folder.absolute()), "removed": True})
+    else:
+        console(stderr=True).print(plain(f"{folder} is kept up to date no longer"), soft_wrap=True)
 
 
 @command(group, "list")

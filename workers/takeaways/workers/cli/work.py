@@ -8,11 +8,12 @@ import typer
 
 from takeaways.schemas.queues import Kind
 from takeaways.workers.cli.amounts import count
-from takeaways.workers.cli.context import build_services, read_settings
+from takeaways.workers.cli.context import build_services, read_settings, require_known
 from takeaways.workers.cli.output import AsJson, console, plain, print_json
 from takeaways.workers.exits import Exit
 
 if TYPE_CHECKING:
+    from takeaways.workers.bootstrap import Services
     from takeaways.workers.jobs.flush import Flushed
     from takeaways.workers.jobs.result import JobResult
 
@@ -55,8 +56,7 @@ def flush(
     services = build_services(read_settings())
     out = console(stderr=True)
     try:
-        for agent in agents or ():
-            _must_exist(services, agent)
+        _require_known(services, *agents or ())
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -87,8 +87,7 @@ def retry(
 
     services = build_services(read_settings())
     try:
-        for agent in agents or ():
-            _must_exist(services, agent)
+        _require_known(services, *agents or ())
         asked = ask_set_aside(services.database, agents or None)
     finally:
         services.close()
@@ -145,7 +144,7 @@ def _work(kind: Kind, agent: str, now: bool, as_json: bool) -> None:
 
     services = build_services(read_settings())
     try:
-        _must_exist(services, agent)
+        _require_known(services, agent)
         if now:
             report_flushed_one(
                 kind, run(services, [agent], kinds=(kind,), patience_seconds=PATIENCE_SECONDS)[0], as_json
@@ -174,13 +173,7 @@ def report_flushed_one(kind: Kind, flushed: Flushed, as_json: bool) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _must_exist(services: Any, agent: str) -> None:
-    from sqlalchemy import select
-
-    from takeaways.schemas.tables import agents
-
+def _require_known(services: Services, *agents: str) -> None:
     with services.database.read() as connection:
-        known = connection.scalar(select(agents.c.agent_id).where(agents.c.agent_id == agent))
-    if known is None:
-        console(stderr=True).print(plain(f"takeaways: no agent {agent} is known here"))
-        raise typer.Exit(Exit.NOTHING_FOUND)
+        for agent in agents:
+            require_known(connection, agent)

@@ -78,7 +78,10 @@ def intake(pool: Pool) -> None:
     try:
         with ExitStack() as stack:
             if settings.metrics:
-                stack.enter_context(served(pool_registry(), settings.metrics_host, port_of(pool, settings)))
+                port = port_of(pool, settings)
+                stack.enter_context(
+                    served(pool_registry(), settings.metrics_host, port, said_by="TAKEAWAYS_METRICS_PORT")
+                )
             code = process.run()
         raise typer.Exit(code)
     finally:

@@ -40,10 +40,15 @@ def pool_registry() -> CollectorRegistry:
 
 
 @contextlib.contextmanager
-def served(registry: CollectorRegistry, host: str, port: int) -> Iterator[None]:
-    """Serve while the block runs. A port that is in use is tried again: the one before may still drain."""
+def served(registry: CollectorRegistry, host: str, port: int, *, said_by: str) -> Iterator[None]:
+    """Serve while the block runs. A port that is in use is tried again: the one before may still drain.
+
+    `said_by` is the option or the variable by which another port may be said.
+    """
     stop = threading.Event()
-    thread = threading.Thread(target=_serve, args=(registry, host, port, stop), name="metrics", daemon=True)
+    thread = threading.Thread(
+        target=_serve, args=(registry, host, port, said_by, stop), name="metrics", daemon=True
+    )
     thread.start()
     try:
         yield
@@ -52,7 +57,7 @@ def served(registry: CollectorRegistry, host: str, port: int) -> Iterator[None]:
         thread.join(5.0)
 
 
-def _serve(registry: CollectorRegistry, host: str, port: int, stop: threading.Event) -> None:
+def _serve(registry: CollectorRegistry, host: str, port: int, said_by: str, stop: threading.Event) -> None:
     told = False
     while not stop.is_set():
         try:
@@ -60,7 +65,7 @@ def _serve(registry: CollectorRegistry, host: str, port: int, stop: threading.Ev
         except OSError as error:
             if not told:
                 log.warning(
-                    "metrics are not served yet; TAKEAWAYS_METRICS_PORT may name another port",
+                    f"metrics are not served yet; {said_by} may name another port",
                     address=f"{host}:{port}",
                     error=error.strerror,
                 )
