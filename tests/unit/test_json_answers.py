@@ -148,3 +148,39 @@ def test_a_deeply_nested_answer_is_unreadable() -> None:
     """A runaway answer must end one job, not the worker."""
     with pytest.raises(AnswerUnreadable):
         read_answer('{"rooms":' * 50_000 + "}" * 50_000, ExtractionAnswer)
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, f"[{'9' * 5_000}]", f'"x": {"9" * 5_000}'])
+def test_a_number_of_thousands_of_digits_is_unreadable(value: str) -> None:
+    """It is no error of JSON's but of the reader's, and would have ended the job as one of the code (QL-09)."""
+    with pytest.raises(AnswerUnreadable):
+        read_answer(f'{{"rooms": {value}}}', ExtractionAnswer)
+
+
+@pytest.mark.parametrize(
+    "thoughts",
+    [
+        '<think>\nThey said {port} and "9443</think>',
+        '<think>First try: {"rooms": [ ... no.</think>\n\n',
+        '<THINKING>It might be {"rooms":[]} or not.</THINKING>',
+        "<reasoning></reasoning>",
+        'So it is {"rooms": [ and then\n</think>\n',
+    ],
+)
+def test_thoughts_before_the_answer_are_no_part_of_it(thoughts: str) -> None:
+    """Local models think aloud in the text; a brace or half a draft in it made every answer unreadable."""
+    answer = f"{thoughts}```json\n{whole('Staging uses port 9443')}\n```"
+
+    assert texts_of(read_answer(answer, ExtractionAnswer)) == ["Staging uses port 9443"]
+
+
+def test_a_draft_within_thoughts_that_never_ended_is_no_answer() -> None:
+    """The model stopped before it answered: what it tried out would mean "nothing to remember"."""
+    with pytest.raises(AnswerUnreadable, match="thoughts"):
+        read_answer('<think>Perhaps {"rooms":[]}? Let me see', ExtractionAnswer)
+
+
+@pytest.mark.parametrize("text", ["Close it with </think>.", "<think> opens, {} and </think> closes {}"])
+def test_a_lesson_about_thoughts_stays_as_it_is(text: str) -> None:
+    """Somebody may work on just that: within the answer the tags are words like others."""
+    assert texts_of(read_answer(whole(text), ExtractionAnswer)) == [text]

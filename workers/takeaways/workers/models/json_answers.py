@@ -1,7 +1,7 @@
 """Reading an answer of our schema out of what a model wrote, without ever mending one that was cut.
 
-The JSON may stand in a fence, have prose around it, an example before it, trailing commas or comments: none of
-that changes a word. What is not complete, or would have to be guessed, is unreadable.
+The JSON may stand in a fence, have prose around it, an example or the model's thoughts before it, trailing commas
+or comments: none of that changes a word. What is not complete, or would have to be guessed, is unreadable.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _COMMENT: Final = regex.compile(rf"({_STRING})|/\*.*?\*/|//[^\n]*", regex.DOTALL
 _LAST_COMMA: Final = regex.compile(rf"({_STRING})|,(?=\s*[}}\]])", regex.DOTALL)
 _NAME: Final = regex.compile(r"""\{\s*["'“]|["'”]\s*:""")
 _STRUCTURE: Final = regex.compile(rf"{_STRING}|[{{}}\"]", regex.DOTALL)
+_THOUGHTS: Final = regex.compile(r"\s*<(think|thinking|thought|reasoning)>", regex.IGNORECASE)
+_THOUGHTS_END: Final = regex.compile(r"</(?:think|thinking|thought|reasoning)>", regex.IGNORECASE)
 _MOST_PROBLEMS: Final = 8
 
 
@@ -32,7 +34,24 @@ def read_answer(text: str, schema: type[_A]) -> _A:
 
     Of several objects that fit, the last that holds anything is the answer: an example comes first.
     """
-    if not text.strip("\ufeff \t\r\n"):
+    text = text.strip("\ufeff \t\r\n")
+    ends = _THOUGHTS_END.search(text)
+    if _THOUGHTS.match(text):
+        if ends is None:
+            # What a model tries out while it thinks is no answer yet.
+            raise AnswerUnreadable("the answer ends within the thoughts before it")
+        return _read(text[ends.end() :], schema)
+    try:
+        return _read(text, schema)
+    except AnswerUnreadable:
+        # Servers that write the opening tag themselves pass on the closing one alone.
+        if ends is None:
+            raise
+    return _read(text[ends.end() :], schema)
+
+
+def _read(text: str, schema: type[_A]) -> _A:
+    if not text.strip():
         raise AnswerUnreadable("the answer is empty")
     fitting: list[_A] = []
     problem = "there is no JSON object in the answer"
@@ -64,7 +83,7 @@ def _objects(text: str) -> Iterator[dict[str, Any] | _Broken | None]:
     if whole.startswith('"'):
         try:
             inner = _DECODER.decode(whole)
-        except json.JSONDecodeError:
+        except ValueError:
             inner = ""
         text = inner or text  # encoded twice
     at = text.find("{")
@@ -102,6 +121,8 @@ def _decoded(piece: str) -> dict[str, Any] | _Broken | None:
             problem = f"the JSON of the answer is broken: {error.msg} (line {error.lineno})"
         except RecursionError:
             problem = "the JSON of the answer is nested too deep"
+        except ValueError:  # Python's own limit, which is no error of JSON's
+            problem = "the JSON of the answer has a number of thousands of digits"
         else:
             return found
     return _Broken(problem) if _NAME.search(piece) else None
