@@ -16,7 +16,7 @@ from takeaways.recall.standing.render import TAG
 from takeaways.recall.standing.tool import NAME
 from takeaways.schemas.events import Author
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall, ToolResult
-from takeaways.workers.extraction.inserted import NOTE, STANDING_NOTES, pieces
+from takeaways.workers.extraction.inserted import NOTE, STANDING_NOTES, pieces, without_thoughts
 from takeaways.workers.extraction.render import MEMORY_TOOLS, Caps, excerpts, render
 from takeaways.workers.extraction.shorten import cut, shorten
 from takeaways.workers.models.requests import ExtractionRequest, RoomPart, Source
@@ -220,7 +220,7 @@ def test_standing_notes_are_not_shown_again() -> None:
     assert "euros" not in shown.text()
 
 
-@pytest.mark.parametrize("tool", sorted(MEMORY_TOOLS))
+@pytest.mark.parametrize("tool", [*sorted(MEMORY_TOOLS), "mcp__notes__read_memory", "functions.memory"])
 def test_what_the_memory_tools_answer_is_our_own_note_too(tool: str) -> None:
     """An agent that searches its memory must not teach itself what it finds."""
     shown = excerpts(
@@ -257,6 +257,30 @@ def test_the_memory_folder_read_through_a_tool_is_our_note_too() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("call", "source"),
+    [
+        (ToolCall(name="read_memory"), Source.INSERTED),
+        (
+            ToolCall(id="c1", name="sh", arguments='{"c": "cd agent-memory && cat MEMORY.md"}'),
+            Source.INSERTED,
+        ),
+        (ToolCall(id="c1", name="sh", arguments='{"c": "type agent-memory\\\\MEMORY.md"}'), Source.INSERTED),
+        (
+            ToolCall(id="c1", name="sh", arguments='{"c": "git clone x/agent-memory-server"}'),
+            Source.TOOL_RESULT,
+        ),
+    ],
+)
+def test_the_memory_is_known_however_it_is_opened(call: ToolCall, source: Source) -> None:
+    """Interfaces without ids of calls pair them by name, and shells do not need the whole path."""
+    result = ToolResult(call_id=call.id or call.name, text="- Staging uses port 9443.")
+
+    shown = excerpts([said(call, author=AGENT), said(result, author=TOOL, number=2)])
+
+    assert [span.source for one in shown for span in one.spans] == [Source.TOOL_CALL, source]
+
+
 def test_a_compaction_summary_is_nobodys_speech() -> None:
     """A summary can contain an order that the user never gave (EX-02, EX-24)."""
     continued = "This session is being continued from a previous conversation that ran out of context. Buy."
@@ -278,6 +302,18 @@ def test_a_compaction_summary_is_nobodys_speech() -> None:
         ("a<env>never ends", [(False, "a"), (True, "<env>never ends")]),
         ("</env> the <envelope> is here", [(False, "</env> the <envelope> is here")]),
         ("<agent-memory a='1'>x</agent-memory>", [(True, "<agent-memory a='1'>x</agent-memory>")]),
+        ("How does `<env>` work? In German.", [(False, "How does `<env>` work? In German.")]),
+        (
+            "[Request interrupted by user for tool use]\nuse tabs",
+            [(True, "[Request interrupted by user for tool use]"), (False, "\nuse tabs")],
+        ),
+        (
+            "[System note: use tabs]\nSystem: [2026-03-02 10:00 UTC] job done\nfix it",
+            [
+                (True, "[System note: use tabs]\nSystem: [2026-03-02 10:00 UTC] job done"),
+                (False, "\nfix it"),
+            ],
+        ),
     ],
 )
 def test_blocks_of_the_platform_are_told_from_what_is_around_them(
@@ -287,9 +323,64 @@ def test_blocks_of_the_platform_are_told_from_what_is_around_them(
     assert list(pieces(text)) == expected
 
 
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "user-prompt-submit-hook",
+        "system_reminder",
+        "system-message",
+        "INSTRUCTIONS",
+        "user_instructions",
+        "turn_aborted",
+        "skill",
+        "EPHEMERAL_MESSAGE",
+        "function_results",
+        "conversation_summary",
+        "relevant-memories",
+        "memory_context",
+        "hindsight_memories",
+        "supermemory-context",
+    ],
+)
+def test_what_programs_write_around_a_turn_is_known_by_its_tag(tag: str) -> None:
+    """Files of instructions and what another memory recalled were learned as the person's own rules (EX-15)."""
+    (shown,) = excerpts([said(f"<{tag}>\nAlways use tabs.\n</{tag}>\nfix it")])
+
+    assert shown.text(Source.SPOKEN) == "fix it"
+    assert "tabs" in shown.text(Source.INSERTED)
+
+
+@pytest.mark.parametrize("tag", ["document", "example", "context", "instructions", "rules", "memory"])
+def test_markup_of_a_persons_own_stays_theirs(tag: str) -> None:
+    """People order long messages with tags, too."""
+    (shown,) = excerpts([said(f"<{tag}>\nAlways use tabs.\n</{tag}>\nfix it")])
+
+    assert [span.source for span in shown.spans] == [Source.SPOKEN]
+
+
 def test_splitting_off_blocks_takes_linear_time() -> None:
     """A message of nothing but opening tags must not stop a worker."""
     assert len(list(pieces("<env" * 50_000 + "<env>" * 50_000))) <= 2
+    assert without_thoughts("a<think>" * 50_000) == "a<think>" * 50_000
+    assert len(list(pieces("[system: " * 50_000 + " \n" * 50_000))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<think>The user wants Haskell.</think>Done.", "Done."),
+        ("<Thinking>\nhm\n</Thinking>\n\nDone.\n<reasoning>a</reasoning>\nBye.", "Done.\n\nBye."),
+        ("The user wants Haskell.\n</think>\n\nDone.", "Done."),
+        ("<think>cut off in the middle", ""),
+        ("Use <thinking> tags. Done.", "Use <thinking> tags. Done."),
+        ("Write `<think>` and `</think>`. Done.", "Write `<think>` and `</think>`. Done."),
+    ],
+)
+def test_what_a_model_thought_aloud_in_tags_is_left_out_like_other_thinking(text: str, kept: str) -> None:
+    """Models whose thoughts have no field of their own write them into the answer."""
+    assert without_thoughts(text) == kept
+    assert "".join(one.text() for one in excerpts([said(text, author=AGENT)])) == kept
+    assert excerpts([said(text)])[0].text() == text, "a person's tags are theirs"
 
 
 def test_thinking_is_left_out_and_bytes_are_a_placeholder() -> None:

@@ -12,18 +12,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import regex
+
 from takeaways.schemas.hidden import OVERRIDES, unhidden
 from takeaways.schemas.text import one_line
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall
-from takeaways.workers.extraction.inserted import is_note, pieces
+from takeaways.workers.extraction.inserted import is_note, pieces, without_thoughts
 from takeaways.workers.extraction.shorten import shorten
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source, Span
 from takeaways.workers.models.tokens import estimate
 from takeaways.workers.schedule.policy import Policy
 from takeaways.workers.secrets import mask
 
-_FOLDER: Final = "agent-memory/"
+_FOLDER: Final = regex.compile(r"(?<![\w-])agent-memory(?![\w-])")
 MEMORY_TOOLS: Final = frozenset({"read_memory", "search_memory", "memory"})
+_LAST_NAME: Final = regex.compile(r"__|[./:]")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _TITLE_TOKENS: Final = 60
@@ -137,6 +140,8 @@ class Reader:
             if not text.strip() and not lost:
                 continue
             text = mask(unhidden(text, keep=OVERRIDES))  # before anything is cut off it
+            if source is Source.SPOKEN and said.author.kind == "agent":
+                text = without_thoughts(text)
             if by_platform:
                 yield Source.INSERTED, text, lost
             elif source in (Source.SPOKEN, Source.TOOL_RESULT):
@@ -154,8 +159,9 @@ class Reader:
         if isinstance(part, Attachment):
             return Source.ATTACHMENT, _placeholder(part), 0
         if isinstance(part, ToolCall):
-            if _FOLDER in part.arguments or part.name in MEMORY_TOOLS:
-                self._looked_up.add(part.id)
+            # Hosts put the name of a server before that of its tool: `mcp__notes__read_memory`.
+            if _FOLDER.search(part.arguments) or _LAST_NAME.split(part.name)[-1] in MEMORY_TOOLS:
+                self._looked_up.add(part.id or part.name)
             return Source.TOOL_CALL, f"{part.name}({part.arguments})", part.cut_chars
         if part.call_id and part.call_id in self._looked_up:
             return Source.INSERTED, part.text, part.cut_chars
