@@ -250,6 +250,21 @@ def test_a_repeated_tool_call_of_a_provider_has_one_effect() -> None:
     assert notes.view(Target.MEMORY, "a").version == 1
 
 
+def test_ids_of_calls_that_begin_anew_in_every_turn_are_told_apart() -> None:
+    """Some providers number the calls of each conversation from 0: the second one's note was refused for a week."""
+    notes = StandingNotes(MemoryStore(), memory=True)
+    tools = Toolbox(notes.tools("a"))
+
+    for turn in ("run-1", "run-1", "run-2", "r" * 255, "s" * 255):
+        call = {"id": "functions.memory:0", "name": "memory", "type": "tool_use", "input": {"content": turn}}
+        (answer,) = tools.answer_anthropic([call], turn_id=turn)
+        assert not answer["is_error"]
+
+    view = notes.view(Target.MEMORY, "a")
+    assert view.entries == ("run-1", "run-2", "r" * 255, "s" * 255)
+    assert [one.call_id for one in notes.history(Target.MEMORY, "a")][-1] == "run-1/functions.memory:0"
+
+
 # --- the place of notes -------------------------------------------------------------------------
 
 NOTE = Note("the note", NoteStatus.GIVEN, 1)

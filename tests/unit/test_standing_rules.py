@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from takeaways.recall.standing import Code, MemoryStore, StandingNotes, Target
 from takeaways.recall.standing.exchange import exported, imported
 from takeaways.recall.standing.guard import check
+from takeaways.recall.standing.store import Held, Key
 from takeaways.recall.standing.text import canonical, size
 from tests.cases import case
 
@@ -99,7 +100,7 @@ def test_an_entry_is_one_line_in_its_canonical_form(content: str, kept: str) -> 
     assert notes.entries == (kept,)
 
 
-@pytest.mark.parametrize("content", ["", "   ", "\u3000", "\n\n", None])
+@pytest.mark.parametrize("content", ["", "   ", "\u3000", "\n\n", "-", " * - ", "\u2800", "\u200e", None])
 def test_an_entry_without_content_is_refused(content: Any) -> None:
     """An empty line would be shown in every prompt for nothing (A2)."""
     notes = Notes("here")
@@ -291,6 +292,29 @@ def test_white_space_and_the_style_of_quotes_do_not_matter(old_text: str) -> Non
 
     assert notes.remove(old_text)["matched_by"] == "normalized"
     assert notes.entries == ("other",)
+
+
+@pytest.mark.parametrize(
+    "old_text", ["Hosts -- the new", "wait... then", "new-build", "Hosts – the new", "wait… then retry"]
+)
+def test_dashes_and_dots_are_typed_in_many_ways(old_text: str) -> None:
+    """A model that types `--` for the dash it was shown could never mend the entry."""
+    notes = Notes("Hosts — the new‑builds: wait… then retry", "other")
+
+    assert notes.remove(old_text)["ok"]
+    assert notes.entries == ("other",)
+
+
+def test_an_entry_that_a_hand_wrote_twice_can_be_replaced_and_removed() -> None:
+    """ "Give more of the one you mean" is no help where both say the same, and the entry stayed for ever."""
+    notes = Notes()
+    for action in (notes.remove, lambda old_text: notes.replace(old_text, "once")):
+        entries = ("uses uv", "other", "uses uv")
+        notes.store.notes[Key(Target.MEMORY, AGENT)] = Held(7, entries)
+
+        assert action("uses")["ok"]
+        assert "uses uv" not in notes.entries
+    assert notes.entries == ("once", "other")
 
 
 def test_case_matters() -> None:
@@ -505,6 +529,8 @@ def test_what_cannot_be_understood_is_refused_and_never_guessed(arguments: Any, 
         {"content": "new"},
         {"action": None, "content": "new"},
         {"action": "add", "new_text": "new"},
+        {"action": "replace", "old_string": "y", "new_string": "new"},
+        {"operations": [{"action": "remove", "old_str": "y"}, {"new_str": "new"}]},
         {"action": "add", "content": "new", "new_text": "other"},
         {"action": "add", "content": "new", "priority": "high", "operations": []},
         {"operations": '[{"action": "add", "content": "new"}]'},
@@ -514,10 +540,10 @@ def test_what_cannot_be_understood_is_refused_and_never_guessed(arguments: Any, 
 )
 def test_what_is_plain_is_understood(arguments: Any) -> None:
     """Models leave out defaults, use the other name, and send JSON in strings (B9, T1, T3, T5, T6)."""
-    notes = Notes("x")
+    notes = Notes("x", "y")
 
     assert notes(arguments)["ok"]
-    assert notes.entries == ("x", "new")
+    assert [entry for entry in notes.entries if entry != "y"] == ["x", "new"]
 
 
 def test_both_shapes_are_named_where_the_action_is_missing() -> None:

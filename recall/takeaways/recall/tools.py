@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from takeaways.schemas.errors import BadInput
-from takeaways.schemas.ids import why_bad
+from takeaways.schemas.ids import digest, why_bad
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: its arguments as the model wrote them. A repeat has the same `call_id`."""
+    """One call: its arguments as the model wrote them. A repeat has the same `call_id`, and nothing else has."""
 
     arguments: object
     call_id: str | None = None
@@ -64,11 +64,14 @@ class Toolbox:
     def call(
         self, name: str, arguments: object, *, call_id: str | None = None, turn_id: str | None = None
     ) -> dict[str, Any]:
-        """Answer one call: a JSON object with `ok`. Raises `BadInput` for a tool that is not in the box."""
+        """Answer one call: a JSON object with `ok`. Raises `BadInput` for a tool that is not in the box.
+
+        `call_id` tells repeats within the turn where `turn_id` names one: some providers number the calls of
+        every conversation from 0.
+        """
         if (tool := self.tools.get(name)) is None:
             raise BadInput(f"there is no tool {name!r} here, only {', '.join(self.tools) or 'none'}")
-        # An id of another platform that breaks our rule is no id to tell repeats by.
-        return tool.answer(Call(arguments, None if why_bad(call_id) else call_id, turn_id))
+        return tool.answer(Call(arguments, _repeats_by(call_id, turn_id), turn_id))
 
     def answer_anthropic(self, content: Iterable[Any], *, turn_id: str | None = None) -> list[dict[str, Any]]:
         """The `tool_result` blocks for our calls in the content of a response, for the next user message.
@@ -109,6 +112,14 @@ class Toolbox:
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools.values())
+
+
+def _repeats_by(call_id: str | None, turn_id: str | None) -> str | None:
+    """The id that tells a repeat of a call; None for an id of another platform that breaks our rule."""
+    if call_id is None or why_bad(call_id):
+        return None
+    within = f"{turn_id}/{call_id}" if turn_id is not None else call_id
+    return digest(within) if why_bad(within) else within
 
 
 def arguments_of(call: Call) -> dict[str, Any]:

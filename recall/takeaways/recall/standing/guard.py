@@ -27,6 +27,7 @@ class Finding:
 
 
 Scan = Callable[[str], Finding | None]
+BLOCKED: Final = "[blocked entry"
 
 _ORDERS: Final = {
     "override": r"""
@@ -116,7 +117,7 @@ def shown(entries: Sequence[str], scan: Scan) -> list[str]:
     """The entries as a model may see them: a placeholder for each that is blocked."""
     names = blocked(entries, scan)
     return [
-        f"[blocked entry {place + 1}: {names[place]}]" if place in names else line
+        f"{BLOCKED} {place + 1}: {names[place]}]" if place in names else line
         for place, line in enumerate(entries)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +13,14 @@ from takeaways.recall.standing.codes import Code, Refused
 from takeaways.recall.standing.text import canonical
 
 _PLAIN: Final = str.maketrans(
-    {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "‚": "'", "–": "-", "—": "-"}
+    {
+        **dict.fromkeys("“”„«»", '"'),
+        **dict.fromkeys("‘’‚", "'"),
+        **dict.fromkeys("\u2010\u2011\u2012–—\u2015\u2212", "-"),
+        "…": "...",
+    }
 )
+_DASHES: Final = re.compile("-+")
 
 
 class MatchedBy(StrEnum):
@@ -32,8 +39,9 @@ class Match:
 
 def match(entries: Sequence[str], old_text: object) -> Match:
     """Equality with a whole entry goes first, then a unique substring, then a unique one whatever the white
-    space and the style of quotes and dashes. Raises `Refused` where none or several match, with their places in
-    `matches`; case is never folded, because notes name things.
+    space and the style of quotes, dashes and dots. Raises `Refused` where none or several match, with their places
+    in `matches`; case is never folded, because notes name things. Of entries that are the same, which only a hand
+    can have written, the first is meant.
     """
     if old_text is not None and not isinstance(old_text, str):
         raise Refused(Code.INVALID_ARGUMENT, f"`old_text` is text, not {type(old_text).__name__}.")
@@ -48,10 +56,10 @@ def match(entries: Sequence[str], old_text: object) -> Match:
         (MatchedBy.NORMALIZED, _plain(canonical(wanted)), [_plain(entry) for entry in entries]),
     ):
         whole = [place for place, entry in enumerate(texts) if entry == text]
-        if len(whole) == 1:
+        if len({entries[place] for place in whole}) == 1:
             return Match(whole[0], MatchedBy.WHOLE if by is MatchedBy.SUBSTRING else by)
         found = [place for place, entry in enumerate(texts) if text in entry] if text else []
-        if len(found) == 1:
+        if len({entries[place] for place in found}) == 1:
             return Match(found[0], by)
         if found:
             raise Refused(
@@ -63,4 +71,4 @@ def match(entries: Sequence[str], old_text: object) -> Match:
 
 
 def _plain(text: str) -> str:
-    return "".join(text.split()).translate(_PLAIN)
+    return _DASHES.sub("-", "".join(text.split()).translate(_PLAIN))

@@ -11,6 +11,9 @@ from typing import Any, Final
 from takeaways.recall.standing.codes import Code, Refused
 
 MOST_OPERATIONS: Final = 50
+# What models call the two texts, ours first: they know other tools that edit.
+_CONTENT: Final = ("content", "new_text", "new_string", "new_str")
+_OLD_TEXT: Final = ("old_text", "old_string", "old_str")
 
 
 class Target(StrEnum):
@@ -72,8 +75,8 @@ def read(arguments: object) -> Request:
         return Request(
             target, tuple(_nth(place, one) for place, one in enumerate(operations, 1)), is_batch=True
         )
-    if _content(found) is not None and found.get("old_text") is None:
-        return Request(target, (Operation(Action.ADD, _content(found), None),), is_batch=False)
+    if _is_bare(found):
+        return Request(target, (Operation(Action.ADD, _first(found, _CONTENT), None),), is_batch=False)
     raise Refused(
         Code.MISSING_ACTION,
         "There is no `action`. Call with {action: 'add' | 'replace' | 'remove', content, old_text}, or with "
@@ -119,7 +122,7 @@ def _nth(place: int, found: object) -> Operation:
 
 def _operation(found: Mapping[str, Any]) -> Operation:
     action = found.get("action")
-    if action is None and _content(found) is not None and found.get("old_text") is None:
+    if action is None and _is_bare(found):
         action = Action.ADD
     if action is None:
         raise Refused(Code.MISSING_ACTION, "there is no `action`; it is 'add', 'replace' or 'remove'.")
@@ -128,12 +131,16 @@ def _operation(found: Mapping[str, Any]) -> Operation:
             Code.UNKNOWN_ACTION,
             "`action` is 'add', 'replace' or 'remove'. There is nothing to read: the notes are in your prompt.",
         )
-    return Operation(Action(action), _content(found), found.get("old_text"))
+    return Operation(Action(action), _first(found, _CONTENT), _first(found, _OLD_TEXT))
 
 
-def _content(found: Mapping[str, Any]) -> object:
-    content = found.get("content")
-    return found.get("new_text") if content is None else content
+def _is_bare(found: Mapping[str, Any]) -> bool:
+    """Whether there is content and nothing that it could take the place of: then it is to be added."""
+    return _first(found, _CONTENT) is not None and _first(found, _OLD_TEXT) is None
+
+
+def _first(found: Mapping[str, Any], names: tuple[str, ...]) -> object:
+    return next((found[name] for name in names if found.get(name) is not None), None)
 
 
 def in_batch(refused: Refused, place: int, action: Action | None) -> Refused:

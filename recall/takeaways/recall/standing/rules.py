@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from takeaways.recall.standing.codes import Code, Refused
-from takeaways.recall.standing.guard import Scan, scanned
+from takeaways.recall.standing.guard import BLOCKED, Scan, scanned, shown
 from takeaways.recall.standing.matching import match
 from takeaways.recall.standing.request import Action, Operation, Request, Target, in_batch
-from takeaways.recall.standing.text import entry, size
+from takeaways.recall.standing.text import canonical, entry, size
 
 NAMES: Final = {Target.MEMORY: "Memory", Target.USER: "User notes"}
 
@@ -29,14 +29,14 @@ def applied(entries: Sequence[str], request: Request, *, cap: int, scan: Scan) -
     """Apply a request to the entries of a note. Raises `Refused`, and then nothing is to be written."""
     if not request.is_batch:
         [operation] = request.operations
-        change = _one(tuple(entries), operation, cap, scan)
+        change = _one(tuple(entries), _meant(entries, operation, scan), cap, scan)
         _check(entries, change.entries, [operation], request.target, cap, scan)
         return change
     changes: list[Change] = []
     now = tuple(entries)
     for place, operation in enumerate(request.operations, 1):
         try:
-            changes.append(_one(now, operation, cap, scan))
+            changes.append(_one(now, _meant(entries, operation, scan), cap, scan))
         except Refused as refused:
             raise in_batch(refused, place, operation.action) from None
         now = changes[-1].entries
@@ -54,6 +54,20 @@ def applied(entries: Sequence[str], request: Request, *, cap: int, scan: Scan) -
     return Change(now, Code.APPLIED, f"{len(changes)} operations applied.", {"skipped": skipped})
 
 
+def _meant(entries: Sequence[str], operation: Operation, scan: Scan) -> Operation:
+    """The operation, with the entry itself for `old_text` that is what stands for a blocked one: a model sees no
+    more of it, and shall be able to clear it away. `entries` are those that it was shown.
+    """
+    old_text = operation.old_text
+    if not isinstance(old_text, str) or BLOCKED not in old_text or old_text in entries:
+        return operation
+    wanted = canonical(old_text)
+    for line, visible in zip(entries, shown(entries, scan), strict=True):
+        if visible == wanted and visible != line:
+            return replace(operation, old_text=line)
+    return operation
+
+
 def _one(entries: tuple[str, ...], operation: Operation, cap: int, scan: Scan) -> Change:
     if operation.action is Action.ADD:
         line = scanned(entry(operation.content, cap=cap), scan)
@@ -62,7 +76,7 @@ def _one(entries: tuple[str, ...], operation: Operation, cap: int, scan: Scan) -
         return Change((*entries, line), Code.ADDED, "Entry added.")
     found = match(entries, operation.old_text)
     place, old = found.place, entries[found.place]
-    before, after = entries[:place], entries[place + 1 :]
+    before, after = entries[:place], tuple(line for line in entries[place + 1 :] if line != old)
     if operation.action is Action.REMOVE:
         facts = {"removed_entry": old, "matched_by": found.by}
         return Change((*before, *after), Code.REMOVED, "Entry removed.", facts)

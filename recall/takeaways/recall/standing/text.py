@@ -16,7 +16,9 @@ from takeaways.recall.standing.codes import Code, Refused
 MOST_CHARACTERS: Final = 100_000
 
 _BREAKS: Final = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029"
-_BULLET = re.compile(r"(?:[-*] )+")
+_BULLET = re.compile(r"(?:[-*](?: |$))+")
+_BLANK: Final = " \u2800\u200e\u200f\u061c"
+"""Characters that an entry may hold and that alone show nothing."""
 _MARKER = re.compile(r"═{10}|</?\s*(?:standing-notes|agent-memory)\b", re.IGNORECASE)
 
 
@@ -35,7 +37,7 @@ def entry(content: object, *, cap: int) -> str:
         )
     check_characters(content)
     line = canonical(content)
-    if not line:
+    if not line.strip(_BLANK):
         raise Refused(
             Code.EMPTY_CONTENT,
             "The content is empty. To delete an entry use the action `remove` with `old_text`.",
