@@ -35,9 +35,9 @@ def costs(
     database = open_for_reading(read_settings())
     try:
         with database.read() as connection:
-            if agent is not None:
-                require_known(connection, agent)
             found = spent_lately(connection, days=days, agent_id=agent, prefix=prefix)
+            if agent is not None and not found:
+                require_known(connection, agent)
     finally:
         database.dispose()
     if as_json:

@@ -41,9 +41,9 @@ def jobs(
     database = open_for_reading(read_settings())
     try:
         with database.read() as connection:
-            if agent is not None:
-                require_known(connection, agent)
             found = recent_jobs(connection, agent, limit=limit)
+            if agent is not None and not found:
+                require_known(connection, agent)
     finally:
         database.dispose()
     if as_json:
