@@ -44,6 +44,7 @@ LEARNED = memory(
     ),
     section("Quotes", "Quotes over $40k need sign-off from finance.", "ACME pays in euros."),
     section("日本", "本番環境の障害は山田さんに連絡する。", "Straße und Café liegen in Zürich."),
+    section("Asia", "รหัสเซิร์ฟเวอร์อยู่ที่ตู้สีแดง", "गोदाम की चाबी रवि के पास है", "बैठक सोमवार को होती है"),
 )
 
 
@@ -77,6 +78,11 @@ def found(recall: Recall, question: str) -> list[str]:
         ("ｅｕｒｏｓ", "ACME pays in euros."),
         ("when is the launch", "We moved the launch to May."),
         ("holidays", "Ben is on holiday."),
+        ("本番の障害は誰に連絡しますか", "本番環境の障害は山田さんに連絡する。"),
+        ("ตู้", "รหัสเซิร์ฟเวอร์อยู่ที่ตู้สีแดง"),
+        ("เซิร์ฟเวอร์อยู่ที่ไหน", "รหัสเซิร์ฟเวอร์อยู่ที่ตู้สีแดง"),
+        ("चाबी किसके पास है", "गोदाम की चाबी रवि के पास है"),
+        ("सोमवार", "बैठक सोमवार को होती है"),
     ],
 )
 def test_search_finds_words_in_any_form_and_script(recall: Recall, question: str, first: str) -> None:
@@ -162,7 +168,7 @@ def test_what_is_not_there_is_told_with_what_is(recall: Recall) -> None:
     answer = recall.read_memory("a", topic="billing")
 
     assert (answer["ok"], answer["rooms"]) == (False, ["standup"])
-    assert answer["topics"] == ["Deployments", "Quotes", "日本"]
+    assert answer["topics"] == ["Deployments", "Quotes", "日本", "Asia"]
 
 
 def test_a_newborn_agent_reads_that_it_has_learned_nothing(database: Database) -> None:
