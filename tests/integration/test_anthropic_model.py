@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -262,6 +263,10 @@ def test_an_answer_really_longer_than_its_limit_is_cut_by_the_server_too() -> No
         (script.window_full(), TooLong),
         (script.refusal(), ModelRefused),
         (Scripted(400, "invalid_request_error", "messages.0: odd"), ModelRejected),
+        (Scripted(400, "invalid_request_error", "Output blocked by content filtering policy"), ModelRefused),
+        (Scripted(instead={"type": "error", "error": {"type": "overloaded_error"}}), ModelOverloaded),
+        (Scripted(instead={"error": "upstream timed out"}), ModelFailed),
+        (Scripted(instead={"content": [], "stop_reason": None}), ModelFailed),
     ],
 )
 def test_every_fault_ends_the_call_once_with_a_name(
@@ -370,6 +375,28 @@ def test_without_a_key_the_model_parks(
 
     connection.close()
     assert found.value.reason is ParkedBecause.AUTHENTICATION
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "told"),
+    [
+        ({"base_url": ""}, ParkedBecause.ADDRESS, "ANTHROPIC_BASE_URL"),
+        ({"base_url": "localhost:8123"}, ParkedBecause.ADDRESS, "ANTHROPIC_BASE_URL"),
+        ({"api_key": "sk-from-a-file\n"}, ParkedBecause.AUTHENTICATION, "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_an_address_or_a_key_that_cannot_be_used_parks(
+    server: ClaudeServer, options: dict[str, str], reason: ParkedBecause, told: str
+) -> None:
+    """A variable that is set to nothing, a key with a line break: as a server that is away it would go on for ever."""
+    connection = Connection(**{"base_url": server.url, "api_key": "k", **options})
+
+    with pytest.raises(ModelParked, match=told) as found:
+        AnthropicModel(MODEL, window=50_000, connection=connection).extract(ONE_ROOM, Call())
+
+    connection.close()
+    assert found.value.reason is reason
+    assert "sk-from" not in str(found.value)
 
 
 def test_a_server_that_is_not_there_is_a_failure_to_wait_for() -> None:
@@ -649,6 +676,84 @@ def test_a_server_that_does_not_stream_is_understood(server: ClaudeServer, model
 
     assert len(answered.answer.rooms[0].candidates) == 2
     assert answered.usage.input_tokens == server.messages[0].input_tokens
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"usage": {"input_tokens": 90, "output_tokens": 5.0}},
+        {
+            "usage": {
+                "input_tokens": 90,
+                "output_tokens": 5,
+                "service_tier": "house",
+                "cache_read_input_tokens": None,
+            }
+        },
+        {"usage": {"input_tokens": 90, "output_tokens": 5}, "id": None, "role": "house", "x": [{}]},
+    ],
+)
+@pytest.mark.parametrize("thought", [[], [{"type": "house_block", "text": 7}], [None]])
+def test_a_message_with_something_odd_in_it_is_read_all_the_same(
+    server: ClaudeServer, model: AnthropicModel, message: dict[str, Any], thought: list[Any]
+) -> None:
+    """A gateway leaves out what it does not know and adds what is its own; both once made every call fail."""
+    said = {"type": "text", "text": json.dumps({"rooms": [{"room": "r1", "summary": "", "candidates": []}]})}
+    server.then(Scripted(instead={"content": [*thought, said], "stop_reason": "end_turn", **message}))
+
+    answered = model.extract(ONE_ROOM, Call())
+
+    assert (answered.usage.input_tokens, answered.usage.output_tokens) == (90, 5)
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"input_tokens": 0, "output_tokens": 0}, {"input_tokens": None}])
+def test_a_server_that_does_not_count_is_charged_by_the_estimate(
+    server: ClaudeServer, model: AnthropicModel, usage: Any
+) -> None:
+    """An agent's tokens of the day are to hold with every server."""
+    text = json.dumps({"rooms": [{"room": "r1", "summary": "", "candidates": []}]})
+    whole = {"content": text, "stop_reason": "end_turn", "usage": usage}
+    server.then(Scripted(instead=whole))
+
+    answered = model.extract(ONE_ROOM, Call())
+
+    assert answered.usage.input_tokens > 1_000
+    assert answered.usage.output_tokens > 10
+
+
+def test_a_window_that_nobody_stated_is_learned_from_the_refusal() -> None:
+    """A local server of 12,000 tokens: with room for an answer of 16,000 it would refuse every request for ever."""
+    served = [Served(MODEL, window=12_000)]
+    with ClaudeServer(models=served, lists=False) as server, claude(server) as model:
+        with pytest.raises(TooLong):
+            model.extract(ONE_ROOM, Call())
+        assert len(learned(model)) == 2
+        assert model.window == 12_000
+
+    assert [request.status for request in server.messages] == [400, 200]
+    assert server.messages[-1].body["max_tokens"] == 6_000
+
+
+def test_a_request_over_the_tokens_of_a_minute_is_made_smaller() -> None:
+    """A new account takes 20,000 tokens a minute; waiting never lets a larger request through."""
+
+    def rule(request: Request) -> Scripted | None:
+        told = "This request would exceed the limit of 20,000 input tokens per minute."
+        return Scripted(429, "rate_limit_error", told) if dense_count(request.text) > 20_000 else None
+
+    large, small = rooms(["word " * 20_000]), rooms(["word " * 1_000])
+    with ClaudeServer(rule=rule) as server, claude(server) as model:
+        with pytest.raises(TooLong, match="20,000 a minute") as found:
+            model.extract(large, Call())
+        assert found.value.limit_tokens == 20_000
+        with pytest.raises(TooLong):
+            model.extract(large, Call())
+        model.extract(small, Call())
+        server.then(Scripted(429, "rate_limit_error", "20,000 input tokens per minute"))
+        with pytest.raises(ModelOverloaded):
+            model.extract(small, Call())
+
+    assert [request.status for request in server.messages] == [429, 200, 429], "what it learned it keeps"
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.queues import Kind
-from takeaways.schemas.tables import candidates, jobs, rooms
+from takeaways.schemas.tables import candidates, jobs, quarantines, rooms
 from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.jobs.result import JobResult
 from takeaways.workers.jobs.run import run_job
@@ -199,6 +199,27 @@ def test_no_request_is_over_half_the_window_whatever_is_written(
         assert endings <= {Outcome.REMEMBERED, Outcome.CONTINUES, Outcome.NOTHING_TO_REMEMBER}
     assert max(sizes) <= window // 2
     assert max(sizes) >= window // 4, "the budget is used where there is enough to read"
+
+
+def test_a_local_server_with_a_small_window_reads_everything_all_the_same(
+    sqlite_database: Database, redis_url: str
+) -> None:
+    """It lists nothing, so 32,000 tokens are believed: each step was refused, and set aside as too long (MA-08)."""
+    served = [Served(MODEL, window=12_000)]
+    with (
+        additive(models=served, lists=False) as server,
+        at_work(sqlite_database, redis_url, server) as system,
+    ):
+        five_runs(system, *["Staging uses port 9443, and quotes need sign-off. " * 40] * 20)
+        system.work()
+        five_runs(system, *["Staging uses port 9444, and quotes need sign-off. " * 40] * 5, room="later")
+        system.work()
+
+        refused = [request for request in server.messages if request.status != 200]
+        assert system.unread("scout") == set()
+        assert system.rows(quarantines) == []
+        assert len(refused) == 1, "the next job knows"
+    assert max(request.input_tokens for request in server.messages if request.status == 200) <= 6_000
 
 
 def test_the_bill_of_a_job_is_what_the_server_counted(sqlite_database: Database, redis_url: str) -> None:

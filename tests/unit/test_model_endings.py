@@ -13,6 +13,7 @@ from takeaways.schemas.errors import (
     ModelFailed,
     ModelOverloaded,
     ModelParked,
+    ModelRefused,
     ModelRejected,
     ModelUnavailable,
     ParkedBecause,
@@ -54,6 +55,23 @@ def ending(status: int, kind: str = "", message: str = "", **more: Any) -> FromM
         (Failure(400, INVALID, message="messages.0: Input should be a valid list"), ModelRejected),
         (Failure(422), ModelRejected),
         (Failure(405), ModelRejected),
+        (Failure(200, INVALID, message="messages.0: odd"), ModelRejected),
+        (Failure(400, "exceed_context_size_error"), TooLong),
+        (Failure(500, "exceed_context_size_error"), TooLong),
+        (Failure(500, message="the request exceeds the available context size"), TooLong),
+        (Failure(400, message="ContextWindowExceededError"), TooLong),
+        (Failure(400, message="Too many tokens, please wait before trying again."), ModelOverloaded),
+        (Failure(400, "ThrottlingException", message="Rate limit exceeded"), ModelOverloaded),
+        (Failure(400, INVALID, message="Output blocked by content filtering policy"), ModelRefused),
+        (Failure(200, INVALID, message="Output blocked by content filtering policy"), ModelRefused),
+        (Failure(500, message="sensitive words detected"), ModelRefused),
+        (Failure(403, message="your request did not allow prompt caching"), ModelRejected),
+        (
+            Failure(
+                400, INVALID, message=f'messages.0: "{"we hit the rate limit of the prompt caching " * 2}"'
+            ),
+            ModelRejected,
+        ),
     ],
 )
 def test_a_failure_is_sorted_by_what_the_pipeline_has_to_do(
@@ -78,6 +96,13 @@ def test_a_failure_is_sorted_by_what_the_pipeline_has_to_do(
             Failure(400, INVALID, message="Your credit balance is too low to access the API."),
             ParkedBecause.SPEND_LIMIT,
         ),
+        (
+            Failure(
+                400, INVALID, message="You have reached your API usage limits. You will regain access on"
+            ),
+            ParkedBecause.SPEND_LIMIT,
+        ),
+        (Failure(400, INVALID, message="This organization has been disabled."), ParkedBecause.PERMISSION),
     ],
 )
 def test_what_no_waiting_cures_parks_the_model(failure: Failure, reason: ParkedBecause) -> None:
@@ -94,6 +119,8 @@ def test_what_no_waiting_cures_parks_the_model(failure: Failure, reason: ParkedB
         ("prompt is too long: 204812 tokens > 200000 maximum", 200_000),
         ("prompt is too long: 204,812 tokens > 200,000 maximum", 200_000),
         ("This model's maximum context length is 8192 tokens. However, you asked for 9000", 8_192),
+        ("input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease", 200_000),
+        ("request (14429 tokens) exceeds the available context size (8192 tokens)", 8_192),
         ("prompt is too long", None),
     ],
 )
@@ -154,6 +181,57 @@ def test_every_form_of_retry_after_is_understood_and_capped(
 ) -> None:
     """Seconds, milliseconds, a date, an exhausted limit's reset; never a day, never a negative time."""
     assert retry_after_seconds(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("message", "headers", "limit"),
+    [
+        ("This request would exceed the limit of 20,000 input tokens per minute.", {}, 20_000),
+        ("slow down", {"Anthropic-Ratelimit-Input-Tokens-Limit": "30000"}, 30_000),
+        ("slow down", {"anthropic-ratelimit-tokens-limit": "many"}, None),
+        ("slow down", {}, None),
+    ],
+)
+def test_a_rate_limit_says_how_much_may_be_sent_in_a_minute(
+    message: str, headers: dict[str, str], limit: int | None
+) -> None:
+    """A request that is larger is refused for ever, however long one waits."""
+    found = ending(429, "rate_limit_error", message, headers=headers)
+
+    assert isinstance(found, ModelOverloaded)
+    assert found.limit_tokens == limit
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"error": {"message": "the API's own"}}, "the API's own"),
+        ({"message": "cache_control: not permitted"}, "cache_control: not permitted"),
+        ({"error": "effort: not supported"}, "effort: not supported"),
+        ({"detail": "not allowed"}, "not allowed"),
+        (
+            {"detail": [{"loc": ["body", "thinking"], "msg": "not permitted", "input": "what was said"}]},
+            "body.thinking: not permitted",
+        ),
+        ({"detail": [None]}, ""),
+        ("<html>502</html>", ""),
+        (None, ""),
+    ],
+)
+def test_a_gateway_says_what_is_wrong_in_a_form_of_its_own(body: Any, told: str) -> None:
+    """What it does not take is left out next time: only if somebody reads the complaint. Input is not repeated."""
+    api = body["error"]["message"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else None
+    error = SimpleNamespace(
+        status_code=400,
+        type=None,
+        error_code=None,
+        api_message=api,
+        request_id=None,
+        response=SimpleNamespace(headers={}),
+        body=body,
+    )
+
+    assert Failure.of(error).message == told
 
 
 @pytest.mark.parametrize("status", [429, 500, 529])

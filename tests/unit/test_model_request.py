@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,15 +61,17 @@ def test_a_complaint_takes_away_what_it_is_about_until_nothing_is_left() -> None
         "thinking.type: unknown",
         "effort is not supported",
         "output_config: Extra inputs are not permitted",
+        "system.0.cache_control: Extra inputs are not permitted",
     ]
 
     for complaint in complaints:
         assert manner is not None
         manner = manner.without(complaint)
 
-    assert manner == Manner(False, None, None)
+    assert manner == Manner(False, None, None, cached=False)
     assert manner.without("output_config: Extra inputs are not permitted") is None
     assert Manner().without("messages.0.content: too odd") is None
+    assert Manner().without("system: Input should be a valid string") == Manner(cached=False)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +91,15 @@ def test_an_answer_fits_beside_a_full_step(window: int, most: int | None, limits
 
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("structured", [True, False])
-def test_the_api_takes_every_request_that_we_make(kind: Kind, structured: bool) -> None:
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_api_takes_every_request_that_we_make(kind: Kind, structured: bool, cached: bool) -> None:
     """Roles alternate, no turn is empty, the schema has no word that the server does not know."""
     served = Served("m", structured=structured)
     schema = output_schema(ANSWERS[kind])
     turns = first_turn("=== room r1 ===\n")
     for answer in ("", " \n", "no JSON"):
         turns = repair_turn(turns, answer, "the answer is empty")
-        made = body("m", kind, schema, turns, replace(Manner(), structured=structured))
+        made = body("m", kind, schema, turns, Manner(structured=structured, cached=cached))
 
         check({**made, "max_tokens": 1_000}, served)
 

@@ -164,7 +164,13 @@ class ModelUnavailable(FromModel, Transient):
 
 
 class ModelOverloaded(ModelUnavailable):
-    """A rate limit or an overload. Nobody should ask `model` before `retry_after_seconds` have passed."""
+    """A rate limit or an overload. Nobody should ask `model` before `retry_after_seconds` have passed.
+
+    `limit_tokens` is how many tokens of input the provider takes in a minute, where it said so: a request that is
+    larger is refused however long one waits.
+    """
+
+    limit_tokens: int | None = None
 
 
 class ModelFailed(ModelUnavailable):
@@ -174,6 +180,7 @@ class ModelFailed(ModelUnavailable):
 class ParkedBecause(StrEnum):
     """What a person has to put right before a model answers again."""
 
+    ADDRESS = "address"
     AUTHENTICATION = "authentication"
     PERMISSION = "permission"
     UNKNOWN_MODEL = "unknown_model"

@@ -20,14 +20,15 @@ SECOND_OUTPUT: Final = 64_000
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a model is asked: with a schema of the provider's, with what thinking and effort.
+    """How a model is asked: with a schema of the provider's, with what thinking and effort, with marks for its cache.
 
-    None leaves a parameter out, which every server understands.
+    None leaves a parameter out, which every server understands; without marks the instructions are plain text.
     """
 
     structured: bool = True
     thinking: str | None = None
     effort: str | None = None
+    cached: bool = True
 
     def without(self, complaint: str) -> Manner | None:
         """This manner without what a provider's complaint is about; None where it is about nothing here."""
@@ -40,6 +41,8 @@ class Manner:
             word in said for word in ("output_config", "format", "schema", "structured")
         ):
             return replace(self, structured=False, effort=None)
+        if self.cached and ("cach" in said or "system" in said):
+            return replace(self, cached=False)
         return None
 
 
@@ -77,11 +80,8 @@ def body(
 ) -> dict[str, Any]:
     """A request without its `max_tokens`: what `count_tokens` is asked about, too."""
     told = instructions(kind, schema, structured=manner.structured)
-    made: dict[str, Any] = {
-        "model": model,
-        "system": [{"type": "text", "text": told, "cache_control": {"type": "ephemeral"}}],
-        "messages": turns,
-    }
+    marked = [{"type": "text", "text": told, "cache_control": {"type": "ephemeral"}}]
+    made: dict[str, Any] = {"model": model, "system": marked if manner.cached else told, "messages": turns}
     config: dict[str, Any] = {}
     if manner.effort is not None:
         config["effort"] = manner.effort

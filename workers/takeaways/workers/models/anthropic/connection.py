@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
 from takeaways.schemas.errors import CallAborted, FromModel, ModelFailed, ModelParked, ParkedBecause
@@ -63,7 +65,7 @@ class Connection:
             async with stream:
                 incoming.request_id = stream.response.headers.get("request-id", "")
                 if "json" in stream.response.headers.get("content-type", ""):
-                    await _take_whole(stream, incoming)
+                    await _take_whole(stream, incoming, model)
                 else:
                     async for event in stream:
                         incoming.take(event)
@@ -166,17 +168,47 @@ async def _translated(work: Callable[[], Coroutine[Any, Any, T]], model: str) ->
             PARKED_SECONDS,
             model=model,
         ) from error
-    except (anthropic.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
-        # ValueError: a stream whose data is no JSON.
-        what = type(error.__cause__ or error).__name__
+    except (
+        anthropic.APIError,
+        httpx2.HTTPError,
+        httpx2.StreamError,
+        httpx2.InvalidURL,
+        RecursionError,
+        ValueError,
+    ) as error:
+        # The last two: what came is no JSON, or nested too deep.
+        cause = error.__cause__ or error
+        if isinstance(cause, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+            raise ModelParked(
+                ParkedBecause.ADDRESS,
+                f"{model}: ANTHROPIC_BASE_URL is no address; it begins with http:// or https://, or is not set",
+                PARKED_SECONDS,
+                model=model,
+            ) from error
+        if isinstance(cause, httpx2.LocalProtocolError):
+            raise ModelParked(
+                ParkedBecause.AUTHENTICATION,
+                f"{model}: the key cannot be sent; look for a line break or a blank in ANTHROPIC_API_KEY",
+                PARKED_SECONDS,
+                model=model,
+            ) from error
+        what = type(cause).__name__
         raise ModelFailed(f"{model} did not answer ({what})", FAILED_SECONDS, model=model) from error
 
 
-async def _take_whole(stream: Any, incoming: Incoming) -> None:
-    from anthropic.types import Message
-
+async def _take_whole(stream: Any, incoming: Incoming, model: str) -> None:
+    """Take in a message that comes at once, or the error that some gateways send in its place, with the status 200."""
     body = await stream.response.aread()
-    incoming.take_message(Message.model_validate_json(body))
+    message = json.loads(body, object_hook=lambda fields: SimpleNamespace(**fields))
+    if (error := getattr(message, "error", None)) is not None:
+        failure = Failure(
+            200,
+            str(getattr(error, "type", "")),
+            message=str(getattr(error, "message", error)),
+            request_id=incoming.request_id,
+        )
+        raise ending_of(failure, model, datetime.now(UTC))
+    incoming.take_message(message)
 
 
 _shared: dict[int, Connection] = {}

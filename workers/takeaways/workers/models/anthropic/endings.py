@@ -13,6 +13,7 @@ from takeaways.schemas.errors import (
     ModelFailed,
     ModelOverloaded,
     ModelParked,
+    ModelRefused,
     ModelRejected,
     ParkedBecause,
     TooLong,
@@ -23,15 +24,31 @@ OVERLOADED_SECONDS: Final = 20.0
 FAILED_SECONDS: Final = 5.0
 PARKED_SECONDS: Final = 300.0
 
-_SIZES: Final = re.compile(r"(\d[\d,]*)\s*tokens?\s*>\s*(\d[\d,]*)\s*max")
-_LIMIT: Final = re.compile(r"(?:maximum|limit|context (?:length|window))\D{0,40}?(\d[\d,]{2,})")
+_SIZES: Final = re.compile(r"(?:\d\s*tokens?|\+\s*\d[\d,]*)\s*>\s*(\d[\d,]*)")
+_LIMIT: Final = re.compile(r"(?:maximum|limit|context (?:length|window|size))\D{0,40}?(\d[\d,]{2,})")
+_A_MINUTE: Final = re.compile(r"(\d[\d,]*) (?:input )?tokens per minute", re.IGNORECASE)
+_OVER_THE_WINDOW: Final = re.compile(
+    r"(?:prompt|input) is too long|context[ _]?(?:length|window|limit|size)", re.IGNORECASE
+)
 _TOO_LONG: Final = re.compile(
-    r"(?:prompt|input) is too long|too many (?:input )?tokens|context[ _](?:length|window|limit)|"
+    rf"{_OVER_THE_WINDOW.pattern}|too many (?:input )?tokens|"
     r"maximum (?:context|prompt)|exceeds? the (?:model's )?(?:context|maximum)",
     re.IGNORECASE,
 )
-_NO_CREDIT: Final = re.compile(r"credit balance|spend(?:ing)? limit|billing|quota", re.IGNORECASE)
+_BUSY: Final = re.compile(r"please wait|throttl|rate.?limit|too many requests", re.IGNORECASE)
+_NO_CREDIT: Final = re.compile(
+    r"credit balance|(?:spend(?:ing)?|usage) limit|regain access|billing|quota", re.IGNORECASE
+)
+_SHUT_OUT: Final = re.compile(
+    r"(?:organi[sz]ation|account|workspace) (?:has been|is) disabled", re.IGNORECASE
+)
+_FILTERED: Final = re.compile(
+    r"content[ _-]?(?:filter|policy|management)|(?:safety|usage) polic|sensitive words", re.IGNORECASE
+)
+_NO_CACHE: Final = re.compile(r"prompt caching", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"""(["'`“])[^"'`“”]{40,}(["'`”])""")
+_MATERIAL: Final = re.compile(r'"[^"]{40,}"')
+"""What was sent, where a message quotes it: its words are not the provider's."""
 _BY_TYPE: Final = {
     "authentication_error": 401,
     "billing_error": 402,
@@ -42,6 +59,7 @@ _BY_TYPE: Final = {
     "timeout_error": 504,
     "api_error": 500,
     "overloaded_error": 529,
+    "exceed_context_size_error": 413,
 }
 _PARKED: Final = {
     401: (ParkedBecause.AUTHENTICATION, "the provider refuses the key; check ANTHROPIC_API_KEY"),
@@ -55,6 +73,10 @@ _PARKED: Final = {
         "the provider does not know this model; check TAKEAWAYS_MODEL and ANTHROPIC_BASE_URL",
     ),
 }
+
+
+_FILTERED_STATUS: Final = -1
+"""Ours, for an answer that a filter of the provider's keeps back: there is no status for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +97,35 @@ class Failure:
             status=error.status_code,
             type=str(error.type or ""),
             code=str(error.error_code or ""),
-            message=str(error.api_message or ""),
+            message=str(error.api_message or "") or _told(error.body),
             request_id=str(error.request_id or ""),
             headers=dict(error.response.headers),
         )
 
 
+def _told(body: Any) -> str:
+    """What an error says whose body is not of the API's form, as those of gateways are. Never what was sent."""
+    match body:
+        case {"error": str(told)} | {"message": str(told)} | {"detail": str(told)}:
+            return told
+        case {"detail": list(problems)}:
+            return "; ".join(
+                f"{'.'.join(map(str, problem.get('loc') or ()))}: {problem.get('msg')}"
+                for problem in problems
+                if isinstance(problem, dict)
+            )
+    return ""
+
+
 def ending_of(failure: Failure, model: str, now: datetime) -> FromModel:
     """The error to raise. Its text names model, status, type and request, and nothing that was sent."""
-    status = _BY_TYPE.get(failure.type, failure.status)
+    said = _MATERIAL.sub("", failure.message)
+    status = _status(failure, said)
     wait = retry_after_seconds(failure.headers or {}, now)
     known = ", ".join(
         filter(None, (f"HTTP {failure.status}", failure.code or failure.type, failure.request_id))
     )
     ending: FromModel
-    if "spend_limit" in failure.code:
-        status = 402
-    if status == 400 and _NO_CREDIT.search(failure.message) and not _TOO_LONG.search(failure.message):
-        status = 402
     if status in _PARKED:
         reason, advice = _PARKED[status]
         ending = ModelParked(reason, f"{model}: {advice} ({known})", PARKED_SECONDS, model=model)
@@ -100,8 +133,11 @@ def ending_of(failure: Failure, model: str, now: datetime) -> FromModel:
         what = "limits its rate" if status == 429 else "is overloaded"
         seconds = OVERLOADED_SECONDS if wait is None else wait
         ending = ModelOverloaded(f"{model} {what} ({known})", seconds, model=model)
-    elif status == 413 or (status in (400, 422) and _TOO_LONG.search(failure.message)):
-        ending = TooLong(f"{model}: the step is too long ({known})", _limit(failure.message))
+        ending.limit_tokens = _a_minute(failure, said)
+    elif status == 413:
+        ending = TooLong(f"{model}: the step is too long ({known})", _limit(said))
+    elif status == _FILTERED_STATUS:
+        ending = ModelRefused("content filter")
     elif status in (408, 409, 425, 499) or status >= 500 or status < 400:
         seconds = FAILED_SECONDS if wait is None else wait
         ending = ModelFailed(f"{model} did not answer ({known})", seconds, model=model)
@@ -112,7 +148,44 @@ def ending_of(failure: Failure, model: str, now: datetime) -> FromModel:
     return ending
 
 
+def _status(failure: Failure, said: str) -> int:
+    """The status that fits what happened. What no retry cures comes as 400 as often as not, and the words tell."""
+    if "spend_limit" in failure.code:
+        return 402
+    status = _BY_TYPE.get(failure.type, failure.status)
+    if status < 400 and failure.type == "invalid_request_error":
+        status = 400  # within a stream
+    if status == 403 and _NO_CACHE.search(said):
+        return 400
+    if status in (400, 422):
+        if _BUSY.search(said):
+            return 429
+        if _TOO_LONG.search(said):
+            return 413
+        if _NO_CREDIT.search(said):
+            return 402
+        if _SHUT_OUT.search(said):
+            return 403
+    elif status >= 500 and _OVER_THE_WINDOW.search(said):
+        return 413
+    if (status in (400, 422) or status >= 500) and _FILTERED.search(said):
+        return _FILTERED_STATUS
+    return status
+
+
 def _limit(message: str) -> int | None:
-    found = _SIZES.search(message)
-    text = found[2] if found else (other[1] if (other := _LIMIT.search(message.lower())) else None)
-    return int(text.replace(",", "")) if text else None
+    found = _SIZES.search(message) or _LIMIT.search(message.lower())
+    return _number(found[1]) if found else None
+
+
+def _a_minute(failure: Failure, said: str) -> int | None:
+    """The tokens of input that the provider takes in a minute, from its words or else its headers."""
+    if found := _A_MINUTE.search(said):
+        return _number(found[1])
+    headers = {name.lower(): value for name, value in (failure.headers or {}).items()}
+    limits = (headers.get(f"anthropic-ratelimit-{what}tokens-limit", "") for what in ("input-", ""))
+    return min((_number(limit) for limit in limits if limit.isdecimal()), default=None)
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))

@@ -21,6 +21,7 @@ from takeaways.schemas.errors import (
     CallAborted,
     FromModel,
     ModelFailed,
+    ModelOverloaded,
     ModelParked,
     ModelRefused,
     ModelRejected,
@@ -53,7 +54,7 @@ from takeaways.workers.models.prompts import prompt, prompts_version
 from takeaways.workers.models.requests import ConsolidationRequest, ExtractionRequest
 from takeaways.workers.models.seam import Answered, Call
 from takeaways.workers.models.tokens import estimate
-from takeaways.workers.models.windows import resolve_window
+from takeaways.workers.models.windows import plausible, resolve_window
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +83,7 @@ class AnthropicModel:
 
     `window` and `most_output` are what the operator set; without them the Models API is asked once. Safe to use
     from many threads. What it learns of a server (that it takes no schemas, that it counts higher than our estimate,
-    that it gives shorter answers) it keeps.
+    that it gives shorter answers, that it takes less at once) it keeps.
     """
 
     def __init__(
@@ -103,6 +104,8 @@ class AnthropicModel:
         self._manners: dict[Kind, Manner] = {}
         self._scale = 1.0
         self._no_counts_until = 0.0
+        self._narrow: int | None = None
+        self._narrow_until = 0.0
         self._last_count: tuple[str, int] | None = None
 
     @property
@@ -122,8 +125,18 @@ class AnthropicModel:
 
     @property
     def window(self) -> int:
-        """What the operator set, else what the provider states, else 32,000 with one warning."""
-        return self._override or resolve_window(self._name, self.reported_window).tokens
+        """What the operator set, else what the provider states, else 32,000 with one warning; less where the
+        provider was seen to take less.
+        """
+        window = self._override or resolve_window(self._name, self.reported_window).tokens
+        narrow = self._narrow if time.monotonic() < self._narrow_until else None
+        return window if narrow is None else min(window, narrow)
+
+    def narrow(self, limit: int | None) -> None:
+        """For an hour, plan for no more than the `limit` that the provider named as it refused a request."""
+        if (limit := plausible(limit)) is not None and limit < self.window:
+            log.warning("the provider takes less at once", model=self._name, window=limit)
+            self._narrow, self._narrow_until = limit, time.monotonic() + _ASK_AGAIN_SECONDS
 
     def serves(self) -> bool:
         """Whether the provider lists this model. Raises the kinds of `ModelUnavailable` where it does not say."""
@@ -223,7 +236,8 @@ class AnthropicModel:
 
     def size(self, kind: Kind, made: dict[str, Any], call: Call) -> int:
         """Tokens of a request: the estimate, or the provider's count where that is needed and can be had."""
-        told = sum(estimate(block["text"]) for block in made["system"])
+        system = made["system"]
+        told = estimate(system) if isinstance(system, str) else sum(estimate(one["text"]) for one in system)
         told += estimate(json.dumps(made.get("output_config", {}), separators=(",", ":")))
         estimated = told + sum(estimate(turn["content"]) for turn in made["messages"]) + SPARE_TOKENS
         scaled = self._scaled(estimated)
@@ -372,6 +386,16 @@ class _Exchange(Generic[A]):
             limit = self.model.output_limits()[self.longer]
             try:
                 reply = self.model.send({**made, "max_tokens": limit}, self._rest())
+            except TooLong as too_long:
+                self.model.narrow(too_long.limit_tokens)
+                raise
+            except ModelOverloaded as busy:
+                if busy.limit_tokens is None or size <= busy.limit_tokens:
+                    raise
+                # No waiting makes it fit.
+                self.model.narrow(busy.limit_tokens)
+                told = f"{self.model.name}: the step takes {size:,} tokens of {busy.limit_tokens:,} a minute"
+                raise TooLong(told, busy.limit_tokens) from busy
             except ModelRejected as rejected:
                 if self.model.shorten(limit, str(rejected)):
                     continue
@@ -380,6 +404,11 @@ class _Exchange(Generic[A]):
                     raise
                 manner = lesser
                 continue
+            if not reply.usage.input_tokens:
+                # Some servers do not count: an agent's tokens of the day are to hold all the same.
+                output = reply.usage.output_tokens or estimate(reply.text)
+                counted = replace(reply.usage, input_tokens=size, output_tokens=output)
+                reply = replace(reply, usage=counted)
             self.spent = self.spent + reply.usage
             log.info(
                 "the model answered",

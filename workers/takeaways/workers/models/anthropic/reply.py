@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -68,8 +69,11 @@ class Incoming:
                 self._stopped(getattr(event, "delta", None))
 
     def take_message(self, message: Any) -> None:
-        """Take in a whole message, from a server that does not stream."""
-        for block in getattr(message, "content", None) or ():
+        """Take in a whole message, from a server that does not stream, as tolerantly."""
+        content = getattr(message, "content", None)
+        if isinstance(content, str):
+            self._text.append(content)
+        for block in content if isinstance(content, list) else ():
             self._append(block, "text")
         self._count(getattr(message, "usage", None))
         self._stopped(message)
@@ -105,8 +109,8 @@ class Incoming:
             "cache_creation_input_tokens",
         ):
             value = getattr(usage, name, None)
-            if isinstance(value, int) and value > 0:
-                self._usage[name] = value
+            if isinstance(value, int | float) and 0 < value < math.inf:
+                self._usage[name] = int(value)
 
     def _stopped(self, holder: Any) -> None:
         reason = getattr(holder, "stop_reason", None)

@@ -29,7 +29,8 @@ class ToolUse:
 class Scripted:
     """One answer of the server. Everything that is left as it is is as the API would do it.
 
-    `text` stands in place of the answer, `reshape` changes it; `calls` are the tools that it calls.
+    `text` stands in place of the answer, `reshape` changes it; `calls` are the tools that it calls. `instead` is sent
+    in place of the whole message, as JSON.
     `status` other than 200 is an error with `type`, `message` and `code`. `breaks` ends the connection:
     `after_text` behind half of the answer, else before the first byte. `delay_seconds` is waited before
     the first byte, and the answer comes at `characters_a_second` where set.
@@ -42,6 +43,7 @@ class Scripted:
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     calls: tuple[ToolUse, ...] = ()
+    instead: Mapping[str, Any] | None = None
     reshape: Callable[[str], str] | None = None
     stop_reason: str | None = None
     category: str | None = None

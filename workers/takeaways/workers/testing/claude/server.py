@@ -368,6 +368,9 @@ class _Handler(BaseHTTPRequestHandler):
             told = error_body(scripted.type, scripted.message, scripted.code, request.id)
             self._error(request, status, told, scripted.headers)
             return
+        if scripted.instead is not None:
+            self._json(request, 200, scripted.instead)
+            return
         answer = self.claude.answer(request, body, scripted)
         if not streams:
             content = json.dumps(answer.completion() if openai else answer.message()).encode()
