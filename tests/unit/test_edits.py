@@ -617,6 +617,130 @@ def test_rewording_keeps_most_of_what_a_line_says() -> None:
     assert "most of that would be lost" in found
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "Staging uses port 9443 on host alpha.",
+            "Staging uses a port of its own on host alpha, behind a VPN.",
+        ),
+        ("Since 2026-03-01 quotes go to Ann.", "For some time now quotes have gone to Ann, by mail."),
+        ("Builds run ~/bin/make.sh on alpha.", "Builds run a script in a folder on alpha, by hand."),
+        (
+            "The retry is set by MAX_TRIES in the code.",
+            "The retry is set by a constant in the code, with care.",
+        ),
+    ],
+)
+def test_rewording_wears_no_number_and_no_name_away(before: str, after: str) -> None:
+    """Each rewording is a little vaguer than the last, and what made the line worth keeping is gone."""
+    memory = Memory(sections=(section("Deploy", line(1, before)),))
+    exact = after + before
+    more: dict[str, Any] = {
+        "account": [MERGED],
+        "memory": memory,
+        "pending": (candidate(1, "It is so, by the way."),),
+    }
+
+    found = complaints(update("s1", replace=[new(after) | {"line": "l1", "still_rests": True}]), **more)
+    kept = applied(update("s1", replace=[new(exact) | {"line": "l1", "still_rests": True}]), **more)
+
+    assert "a number or a name of it is lost" in found
+    assert texts(kept.memory) == {"Deploy": [exact]}
+
+
+def test_a_number_may_be_written_otherwise_or_give_way_to_a_new_one() -> None:
+    """Part of a line can be outdated while the rest stands."""
+    memory = Memory(sections=(section("Deploy", line(1, "3 workers serve 12,000 rooms.")),))
+    changed = new("5 workers serve 12000 rooms.") | {"line": "l1", "still_rests": True}
+
+    after = applied(
+        update("s1", replace=[changed]),
+        account=[MERGED],
+        memory=memory,
+        pending=(candidate(1, "Now it is 5."),),
+    ).memory
+
+    assert after.sections[0].lines[0].candidates == ("new-1", "old-1")
+
+
+def test_a_section_says_nothing_twice() -> None:
+    """A new line that repeats one makes that one surer; elsewhere the words may be about something else."""
+    pending = tuple(candidate(n) for n in range(1, 6))
+    changed = new("Production has two pods.", "c2") | {"line": "l2"}
+    edit = update(
+        "s1",
+        add=[
+            new("staging uses port 9443", "c1"),
+            new("Production has two pods", "c3"),
+            new("Fresh.", "c4"),
+            new("Fresh", "c5"),
+        ],
+        replace=[changed],
+    )
+    twin = {"op": "create", "title": "Other", "gist": "", "lines": [new("Staging uses port 9443.")]}
+    account = [MERGED | {"candidate": f"c{n}"} for n in range(1, 6)]
+
+    result = applied(edit, twin, account=account, pending=pending)
+
+    resting = {each.text: each.candidates for each in result.memory.sections[0].lines}
+    assert resting == {
+        "Line number 3.": ("old-3",),
+        "Staging uses port 9443.": ("new-1", "old-1"),
+        "Production has two pods.": ("new-2", "new-3"),
+        "Fresh.": ("new-4", "new-5"),
+    }
+    assert texts(result.memory)["Other"] == ["Staging uses port 9443."]
+    assert replay(MEMORY, result.account) == result.memory
+    assert {
+        one.state for id_, one in became(MEMORY, result.memory, result.account).items() if "new" in id_
+    } == {"merged"}
+
+
+def test_a_line_does_not_become_what_another_says() -> None:
+    """The fact would stand there twice from then on."""
+    edit = update("s1", replace=[new("Staging uses port 9443") | {"line": "l2"}])
+
+    assert "line l2 would say what another line" in complaints(edit, account=[MERGED, DROPPED])
+
+
+@pytest.mark.parametrize(
+    ("edit", "account", "complaint"),
+    [
+        (update("s2", remove=[removing("l4", "c2")]), [DROPPED], "l4 is removed for c2, which is dropped"),
+        (
+            update("s1", remove=[removing("l1", "l2"), removing("l2")]),
+            [DROPPED],
+            "l1 is removed for l2, which is removed too",
+        ),
+        (
+            None,
+            [DROPPED, {"candidate": "c1", "fate": "duplicate", "by": "c2"}],
+            "c1 is duplicate by c2, which is",
+        ),
+    ],
+)
+def test_what_takes_the_place_of_something_is_there_afterwards(
+    edit: dict[str, Any] | None, account: list[dict[str, Any]], complaint: str
+) -> None:
+    """The old fact was removed as contradicted, the new one dropped as negative, and nothing was known any more."""
+    named = {one["candidate"] for one in account}
+    rest = [{"candidate": one, "fate": "dropped", "reason": "so"} for one in ("c1", "c2") if one not in named]
+
+    assert complaint in complaints(*([edit] if edit else []), account=[*account, *rest])
+
+
+def test_lines_do_not_take_the_place_of_each_other() -> None:
+    """Two lines that say the same: one stays."""
+    memory = Memory(sections=(section("Deploy", line(1, day=1), line(2, day=1), line(3)),))
+    edit = update("s1", remove=[removing("l1", "l2"), removing("l2", "l1")])
+    account = [DROPPED, DROPPED | {"candidate": "c1"}]
+
+    assert "l1 is removed for l2, which is removed too" in complaints(edit, account=account, memory=memory)
+    chain = update("s1", remove=[removing("l1", "l2"), removing("l2", "l3")])
+    assert texts(applied(chain, account=account, memory=memory).memory) == {"Deploy": ["Line number 3."]}
+
+
 @pytest.mark.parametrize("where", ["text", "title", "gist"])
 def test_no_secret_gets_into_the_memory(where: str) -> None:
     """A memory is shown to models and people for years."""

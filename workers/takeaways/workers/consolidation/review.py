@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import regex
 
-from takeaways.schemas.memories import Candidate, Line, Memory, Section
+from takeaways.schemas.memories import Candidate, Lesson, Line, Memory, Section
 from takeaways.schemas.secrets import find
 from takeaways.workers.consolidation.offer import Offer
 from takeaways.workers.models.answers import (
@@ -27,9 +27,11 @@ from takeaways.workers.models.answers import (
     UpdateSection,
 )
 from takeaways.workers.text.placeholders import is_placeholder
-from takeaways.workers.text.plain import plain_gist, plain_line, plain_title, title_key
+from takeaways.workers.text.plain import line_key, plain_gist, plain_line, plain_title, title_key
 
 _LEAST_OF_A_LINE: Final = 0.5
+_WORD: Final = regex.compile(r"[/~]?\w(?:[\w./:@~-]*\w)?")
+_THOUSANDS: Final = regex.compile(r"(?<=\d)[,.'\s](?=\d{3}\b)")
 _LABEL: Final = regex.compile(r"[a-z]{1,2}[0-9]{1,6}")
 
 
@@ -80,6 +82,7 @@ class Reviewed:
 
     `drafts` are the sections that it makes or edits. `replaced` and `removed` are by line id, `reasons` by
     the id of what goes, `instead` is what takes a removed line's place, by ids, `account` by candidate label.
+    `repeated` are candidates of new lines that say what a line says already, by the label of that line.
     """
 
     complaints: list[str] = field(default_factory=list)
@@ -89,6 +92,7 @@ class Reviewed:
     reasons: dict[str, str] = field(default_factory=dict)
     instead: dict[str, str] = field(default_factory=dict)
     account: dict[str, Accounted] = field(default_factory=dict)
+    repeated: dict[str, list[str]] = field(default_factory=dict)
 
     def outlived(self, line: Line | None) -> bool:
         """Whether the line is replaced by something that rests on other candidates."""
@@ -110,6 +114,7 @@ def review(desk: Desk, answer: ConsolidationAnswer, guards: Guards) -> Reviewed:
         else:
             reviewer.delete(edit)
     reviewer.titles()
+    reviewer.repeats()
     reviewer.loss(guards)
     reviewer.removals(answer.account)
     _Accountant(desk, reviewer.found, _new_lines(answer)).check(answer.account)
@@ -125,6 +130,25 @@ def _new_lines(answer: ConsolidationAnswer) -> list[NewLine]:
     fresh = [line for edit in answer.edits if isinstance(edit, CreateSection) for line in edit.lines]
     updates = [edit for edit in answer.edits if isinstance(edit, UpdateSection)]
     return fresh + [line for edit in updates for line in (*edit.add, *edit.replace)]
+
+
+Made = TypeVar("Made", bound=NewLine)
+
+
+def _with(line: Made, same: NewLine) -> Made:
+    """The line, resting on the candidates of one that says the same too."""
+    return line.model_copy(update={"candidates": tuple(dict.fromkeys((*line.candidates, *same.candidates)))})
+
+
+def _exact(text: str) -> set[str]:
+    """The words of a text that no rewording may change: numbers and dates, paths, addresses, names in code."""
+    words = _WORD.findall(_THOUSANDS.sub("", text).casefold())
+    return {word for word in words if any(one.isdigit() or one in "@_" for one in word) or _is_path(word)}
+
+
+def _is_path(word: str) -> bool:
+    dotted = word.split(".")
+    return word[0] in "/~" or word.count("/") > 1 or (len(dotted) > 1 and min(map(len, dotted)) > 1)
 
 
 class _Reviewer:
@@ -182,6 +206,38 @@ class _Reviewer:
             if draft.title and titles[title_key(draft.title)] > 1:
                 where = f"section {draft.label}" if draft.label else "a new section"
                 self.complain(f"{where}: its title is that of another section")
+
+    def repeats(self) -> None:
+        """A section says nothing twice: a new line that repeats one makes that one rest on more.
+
+        In another section the same words may be about something else.
+        """
+        for draft in self.found.drafts:
+            section = self._desk.section(draft.label)
+            standing: dict[tuple[str, Lesson], Line] = {}
+            for line in section.lines if section else ():
+                if line.id not in self.found.removed and line.id not in self.found.replaced:
+                    standing[line_key(line.text), line.kind] = line
+            changed: dict[tuple[str, Lesson], str] = {}
+            for line in section.lines if section else ():
+                if (now := self.found.replaced.get(line.id)) is None:
+                    continue
+                key = line_key(plain_line(now.text)), now.kind
+                if key in standing or key in changed:
+                    label = self._desk.line_labels[line.id]
+                    self.complain(f"line {label} would say what another line of its section says")
+                changed[key] = line.id
+            fresh: dict[tuple[str, Lesson], NewLine] = {}
+            for new in draft.fresh:
+                key = line_key(plain_line(new.text)), new.kind
+                if key in standing:
+                    label = self._desk.line_labels[standing[key].id]
+                    self.found.repeated.setdefault(label, []).extend(new.candidates)
+                elif key in changed:
+                    self.found.replaced[changed[key]] = _with(self.found.replaced[changed[key]], new)
+                else:
+                    fresh[key] = _with(fresh[key], new) if key in fresh else new
+            draft.fresh = list(fresh.values())
 
     def loss(self, guards: Guards) -> None:
         """An answer takes little away, and never everything."""
@@ -242,6 +298,13 @@ class _Reviewer:
                 kinds.add(before.kind)
                 if len(plain_line(line.text)) < _LEAST_OF_A_LINE * len(before.text):
                     self.complain(f"{where} still rests on what it said, but most of that would be lost")
+                now = _THOUSANDS.sub("", line.text).casefold()
+                worn = [word for word in _exact(before.text) if word not in now]
+                # A candidate that gives a number or a name of its own may have changed that one.
+                if worn and not any(_exact(candidate.text) for candidate in made_from):
+                    self.complain(
+                        f"{where} still rests on what it said, but a number or a name of it is lost"
+                    )
         if line.kind.needs_a_person and not any(kind.needs_a_person for kind in kinds):
             self.complain(f"{where}: a {line.kind} rests on nothing that a person asked for")
         return len(self.found.complaints) == known
@@ -325,6 +388,7 @@ class _Accountant:
         if len(self._found.complaints) == known:  # what follows takes a whole account for granted
             for entry in account:
                 self._check_fate(entry)
+            self._check_what_stays()
 
     def _complain(self, complaint: str) -> None:
         self._found.complaints.append(complaint)
@@ -351,7 +415,7 @@ class _Accountant:
             )
         elif self._turns_in_a_circle(entry):
             self._complain(f"candidate {entry.candidate} is {entry.fate} by itself")
-        elif entry.fate is Fate.SUPERSEDED:
+        else:
             self._check_by_candidate(entry, entry.by)
 
     def _check_by_line(self, entry: Accounted, line: Line) -> None:
@@ -363,9 +427,30 @@ class _Accountant:
 
     def _check_by_candidate(self, entry: Accounted, by: str) -> None:
         if self._found.account[by].fate is Fate.DROPPED:
-            self._complain(f"candidate {entry.candidate} is superseded by {by}, which is dropped")
-        if self._said_at(entry.candidate) > self._said_at(by):
+            self._complain(f"candidate {entry.candidate} is {entry.fate} by {by}, which is dropped")
+        if entry.fate is Fate.SUPERSEDED and self._said_at(entry.candidate) > self._said_at(by):
             self._complain(f"candidate {entry.candidate} was said after {by} and cannot give way to it")
+
+    def _check_what_stays(self) -> None:
+        """What takes the place of a removed line is there afterwards: else both would be lost."""
+        labels = {id_: label for label, id_ in self._desk.offer.candidate_ids.items()}
+        for id_, by in self._found.instead.items():
+            label = self._desk.line_labels[id_]
+            if by in labels and self._found.account[labels[by]].fate is Fate.DROPPED:
+                self._complain(f"line {label} is removed for {labels[by]}, which is dropped")
+            elif self._is_lost(by):
+                other = self._desk.line_labels[by]
+                self._complain(f"line {label} is removed for {other}, which is removed too")
+
+    def _is_lost(self, line_id: str) -> bool:
+        """Whether a line goes without anything in its place, or in a circle."""
+        seen: set[str] = set()
+        while line_id in self._found.removed:
+            if line_id in seen or line_id not in self._found.instead:
+                return True
+            seen.add(line_id)
+            line_id = self._found.instead[line_id]
+        return False
 
     def _said_at(self, label: str) -> int:
         return self._desk.candidates[label].said_at_ms

@@ -38,7 +38,7 @@ class _Reviser:
         self._desk = desk
         self._reviewed = reviewed
         self._taken = set(desk.lines)
-        self._repeats: dict[str, list[str]] = {}
+        self._repeats = {label: list(labels) for label, labels in reviewed.repeated.items()}
         for entry in reviewed.account.values():
             if entry.fate is Fate.DUPLICATE and entry.by is not None:
                 self._repeats.setdefault(entry.by, []).append(entry.candidate)

@@ -34,6 +34,12 @@ def title_key(title: str) -> str:
     return _BETWEEN_WORDS.sub(" ", folded).strip()
 
 
+def line_key(line: str) -> str:
+    """What two lines have in common that differ only by the case of their first letter and what ends the sentence."""
+    told = line.rstrip(".!… ")
+    return told[:1].casefold() + told[1:]
+
+
 def plain_gist(text: str) -> str:
     return _plain(text, MAX_GIST)
 
