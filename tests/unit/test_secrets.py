@@ -153,6 +153,24 @@ SAID = {
     "ssh://git:pw1234@host.example.test/x": "pw1234",
     '{"c": "password: \\"Tr0ub4dor&3\\""}': "Tr0ub4dor",
     "refresh_token=1//0gabcdef12345678": "0gabcdef12345678",
+    "machine api.example.test login svc password s3cr3tPw9": "s3cr3tPw9",
+    "ENV DB_PASSWORD Kirpich77": "Kirpich77",
+    "password for the router:\nHunter2024!": "Hunter2024",
+    "the VPN password -> Kirpich77": "Kirpich77",
+    "password (Kirpich77)": "Kirpich77",
+    "Пароль от вайфая — Kirpich77": "Kirpich77",
+    "كلمة المرور هي Kirpich77": "Kirpich77",
+    "Şifre: Kirpich77": "Kirpich77",
+    "Kirpich77 is the password for the VPN": "Kirpich77",
+    "please use Kirpich77 as the new password": "Kirpich77",
+    "user: admin / pass: Hunter2024!": "Hunter2024",
+    "pw: Hunter2024!": "Hunter2024",
+    "the vercel token aB3dE6gHaB3dE6gHaB3dE6gH": "aB3dE6gHaB",
+    "private key 0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318": "4c0883a69102",
+    "CVV 123, exp 12/29": "123",
+    "Authorization: AWS4-HMAC-SHA256 Signature=" + "fe5f80f7" * 8: "fe5f80f7",
+    "https://x.example.test/?next=%3Faccess_token%3DabcDEF123456": "abcDEF123456",
+    "https://0123456789abcdef0123456789abcdef@git.example.test/a": "0123456789abcdef",
 }
 
 
@@ -186,7 +204,87 @@ NOT_SAID = (
     "api key rotation is 2024-05-01",
     "She is the bearer of bad news1234567890",
     "a basic understanding123 of it",
+    "password hashing uses argon2id with 19MiB",
+    "SHA256 is the password hash, and we use bcrypt2 as the password hash",
+    "1Password is the password manager",
+    "password → vault:kv/db-1",
+    "password (see ticket OPS-1234)",
+    "password min12chars policy",
+    "PASS: TestLogin2 (0.03s)",
+    "user tests pass: 12/12",
+    "token limit 128000tokens",
+    "client secret rotation runbook-2026-03",
+    "secret name: projects/acme-prod/secrets/db-1",
+    "a seed phrase must be written down on paper and kept in a safe place by all of us",
+    "CVC 2024 conference",
+    "https://cdn.example.test/npm/vue@3.2.1/dist",
+    "def check_password(password1, password2):",
+    '<Password minLength="8">required</Password>',
+    "| password | 12 characters |\n| user | any |",
 )
+
+
+def test_the_words_of_a_wallet_go_whole() -> None:
+    """Twelve words are all that a thief needs."""
+    words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+
+    assert mask(f"My recovery phrase: {words}.") == "My recovery phrase: [masked: seed phrase]."
+
+
+IN_MARKUP = (
+    "<password>S3cr3tPw9</password>",
+    "**Password:** S3cr3tPw9",
+    "<b>password</b>: S3cr3tPw9",
+    "password=&quot;S3cr3tPw9&quot;",
+    "password: |\n  S3cr3tPw9\n",
+    '{"name": "DB_PASSWORD", "value": "S3cr3tPw9"}',
+    "- name: DB_PASSWORD\n  value: S3cr3tPw9",
+    'variable "db_password" { default = "S3cr3tPw9" }',
+    '{\\\\\\"password\\\\\\":\\\\\\"S3cr3tPw9\\\\\\"}',
+    "| user | password |\n|---|---|\n| admin | S3cr3tPw9 |\n| ann | S3cr3tPw9b |\n",
+    "user,password\nadmin,S3cr3tPw9",
+)
+
+
+@pytest.mark.parametrize("text", IN_MARKUP)
+def test_a_secret_is_found_in_markup_and_tables(text: str) -> None:
+    """Files are full of passwords that no "=" gives away."""
+    shown = mask(text)
+
+    assert "S3cr3tPw9" not in shown
+    assert mask(shown) == shown
+
+
+COMMANDS = {
+    "curl -u admin:S3cr3tPw9 https://api.example.test": True,
+    "curl --user 'admin:S3cr3tPw9' https://api.example.test": True,
+    '{"command": "mysql -u root -pS3cr3tPw9 app"}': True,
+    "deploy --password S3cr3tPw9 --host x": True,
+    'deploy --db-password "correct horse"': True,
+    "tool --api-key abcd1234efgh5678": True,
+    "redis-cli -h cache -a S3cr3tPw9 ping": True,
+    "sshpass -p S3cr3tPw9 ssh x@y": True,
+    "docker login -u me -p S3cr3tPw9 registry.example.test": True,
+    "openssl pkcs12 -in a.p12 -passin pass:S3cr3tPw9": True,
+    "docker run -u 1000:1000 -p 127.0.0.1:5432:5432 postgres:16": False,
+    "ssh -p 2222 deploy@host1.example.test": False,
+    'curl -u "$USER:$PASS" https://x': False,
+    "mysql -u root -p app": False,
+    "mysql -u root -p$MYSQL_PWD app": False,
+    "the --password flag is deprecated since v2.3": False,
+    "docker build --secret id=npmrc,src=$HOME/.npmrc .": False,
+    "mkdir -p build/x86_64 && git push -u origin feature/login-2": False,
+}
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_a_password_given_to_a_command_is_found_and_the_command_stays(text: str) -> None:
+    """What was run is worth knowing, and most of what stands behind an option is no secret."""
+    shown = mask(text)
+
+    assert (shown != text) is COMMANDS[text]
+    assert shown.split()[0] == text.split()[0]
+    assert not any(core in shown for core in ("S3cr3tPw9", "abcd1234", "horse"))
 
 
 @BOTH
@@ -213,6 +311,13 @@ def test_a_private_key_goes_whole_and_so_does_its_beginning() -> None:
 
     assert mask(f"before\n{pem}\nafter") == "before\n[masked: private key]\nafter"
     assert mask(f"before\n{pem[:90]}") == "before\n[masked: private key]"
+    numbered = "\n".join(f"{number:6}→{line}" for number, line in enumerate(pem.splitlines(), start=1))
+    changed = "\n".join(f"-{line}" for line in pem.splitlines())
+    encrypted = pem.replace("\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n", 1)
+    for shown in (pem, numbered, changed, encrypted):
+        assert "MIIE" not in mask(shown)
+        assert "MIIE" not in mask(shown.rpartition("\n")[0]), "cut before its end"
+        assert "MIIE" not in mask(shown.partition("\n")[2]), "cut after its beginning"
     assert mask(pem.replace("RSA ", "").replace("PRIVATE", "PUBLIC")).startswith("-----BEGIN PUBLIC")
 
 
@@ -272,6 +377,11 @@ def test_masking_is_idempotent_and_loses_nothing_else(before: str, after: str) -
         "x",
         "ab\n",
         "?key=",
+        "x1 is the password ",
+        "ABCDEFGHIJKLMNOPQRST\n-----END PRIVATE KEY-----\n",
+        "curl -u a:",
+        "user,password\n",
+        "--password ",
         "'",
     ],
 )

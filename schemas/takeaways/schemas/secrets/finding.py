@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from takeaways.schemas.secrets.blocks import passwords_in_urls, private_keys
+from takeaways.schemas.secrets.blocks import (
+    ends_of_private_keys,
+    lines_of_putty,
+    passwords_in_urls,
+    private_keys,
+)
 from takeaways.schemas.secrets.cards import cards
+from takeaways.schemas.secrets.commands import commands
 from takeaways.schemas.secrets.named import named
 from takeaways.schemas.secrets.spans import Found, joined, outside_masks
 from takeaways.schemas.secrets.tokens import tokens
@@ -39,10 +45,13 @@ def _in(text: str) -> Iterator[Found]:
     """The more telling detectors first: where two find the same, the first names it."""
     yield from tokens(text)
     yield from private_keys(text)
+    yield from ends_of_private_keys(text)
+    yield from lines_of_putty(text)
     if "://" in text:
         yield from passwords_in_urls(text)
     yield from cards(text)
     yield from named(text)
+    yield from commands(text)
 
 
 def _across_seams(text: str) -> Iterator[Found]:

@@ -12,15 +12,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from takeaways.schemas.secrets.beside import before, behind, in_column, in_markup
 from takeaways.schemas.secrets.spans import Found, places
+from takeaways.schemas.secrets.values import NO_VALUE, TELLS_OF_IT, looks_chosen, looks_made, looks_random
 
 _PASSWORDS: Final = (
     "password", "passwd", "passphrase", "passcode", "pwd", "passwort", "kennwort", "contrasena", "mot de passe",
-    "mot_de_passe", "senha", "wachtwoord",
+    "mot_de_passe", "senha", "wachtwoord", "parola", "heslo", "salasana", "adgangskode", "passord", "kata sandi",
 )  # fmt: skip
 _PASSWORDS_ELSEWHERE: Final = (
     "contraseña", "lösenord", "hasło", "пароль", "пароля", "密码", "密碼", "口令", "パスワード", "暗証番号",
-    "비밀번호", "암호", "סיסמה", "كلمة المرور", "رمز عبور", "पासवर्ड", "รหัสผ่าน",
+    "şifre", "mật khẩu", "jelszó", "κωδικός", "비밀번호", "암호", "סיסמה", "كلمة المرور", "رمز عبور", "पासवर्ड",
+    "รหัสผ่าน",
 )  # fmt: skip
 _KEYS: Final = ("key", "token", "secret", "credential", "bearer")
 # "key" alone is no name for a secret: "key: value", "monkey", "keyboard".
@@ -30,16 +33,13 @@ _OF_A_SECRET: Final = re.compile(
 )
 _NO_NAME: Final = re.compile(r"(?:tokens|tokeni[sz]|secretar|credentialed|keys|keyword|keyboard|bearer of)")
 
-_Q: Final = r"(?:\\?[\"'`])"
+_QUOTE: Final = r"\\{0,6}[\"'`]|&(?:quot|apos|#0?39|#34);"
+_Q: Final = rf"(?:{_QUOTE})"
 _VALUE: Final = (
-    r"(?:(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\n\r]|\n(?!\n)){1,300}?)(?P=quote)"
+    rf"(?:(?P<quote>{_QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n\r]|\n(?!\n)){{1,300}}?)(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]\\]{1,500}))"
 )
 _REST_OF_NAME: Final = r"(?P<rest>[\w.-]{0,40})"
-_TELLS_OF_IT: Final = (
-    "name", "url", "uri", "path", "file", "type", "length", "size", "count", "limit", "budget", "ttl", "policy",
-    "expiry", "expires", "expires_in", "expires_at", "hash", "rotation", "endpoint", "field", "header", "prompt",
-)  # fmt: skip
 _ASSIGNED: Final = re.compile(
     rf"{_REST_OF_NAME}{_Q}?\]?[ \t]{{0,4}}(?:=>|:=|[:=：＝])[ \t]{{0,4}}(?:\n[ \t]{{1,8}})?{_VALUE}",
     re.IGNORECASE,
@@ -48,17 +48,32 @@ _SAID: Final = re.compile(
     r"[\w-]{0,12}"
     r"(?:[ \t]+(?:for|of|to|on|in|at|from|für|de|du|la|el|der|the|my|our|your|this|that|their|[\w./@&-]{1,40})){0,6}?"
     r"[ \t]{1,3}(?:(?:was|is|has been) (?:changed|reset|set|updated) to|is|was|are|will be|be|to|equals|now|"
-    r"ist|lautet|war|est|es|era|é|è|är|jest|это|is:|=)"
+    r"ist|lautet|war|est|es|era|é|è|är|jest|это|هي|هو|is:|=)"
     rf"(?:[ \t]+(?:now|still|currently|set to|jetzt|simply))?[ \t]*:?[ \t]+{_VALUE}",
     re.IGNORECASE,
 )
 _IS: Final = re.compile(
-    r"[ \t](?:is|was|are|be|to|equals|now|ist|lautet|war|est|es|era|é|è|är|jest|это|=)[ \t:]", re.IGNORECASE
+    r"[ \t](?:is|was|are|be|to|equals|now|ist|lautet|war|est|es|era|é|è|är|jest|это|هي|هو|=)[ \t:]",
+    re.IGNORECASE,
 )
 _FAR: Final = 120  # how far from its name a value is looked for
 _SAID_UNSPACED: Final = re.compile(
     r"\s?(?:は|：|:|是|为|為|는|은|이|가|=)\s{0,2}"
     r"(?:(?P<quote>[「『“\"'])(?P<quoted>[^」』”\"'\n]{1,100})[」』”\"']|(?P<bare>[\x21-\x7e]{4,100}))"
+)
+_ABBREVIATED: Final = re.compile(
+    r"(?<![\w-])(?P<name>pw|psw|pass)[ \t]{0,2}[:=][ \t]{0,3}(?P<secret>[^\s\"'`,;<>(){}\[\]\\]{6,100})",
+    re.IGNORECASE,
+)
+_OF_A_USER: Final = re.compile(r"user|login|account|usr\b|benutzer|e-?mail")
+_CARD_CODE: Final = re.compile(
+    r"cv[vc]2?(?:[ \t]+(?:code|number))?[ \t]{0,2}(?:[:=]|is)?[ \t]{0,3}(?P<secret>\d{3}|(?<=[:=s][ \t])\d{4})\b",
+    re.I,
+)
+_SEED_PHRASE: Final = re.compile(
+    r"\b(?:seed|recovery|mnemonic|backup)(?:[ _-](?:phrase|words))?(?: is)?[\"'`*_]{0,3}[ \t]{0,3}[:=\n][\s\"'`]{0,4}"
+    r"(?P<secret>[a-z]{3,8}(?:[ ,\n]{1,3}[a-z]{3,8}){11,23})\b",
+    re.IGNORECASE,
 )
 _HEADERS: Final = ("authorization", "x-api-key", "x-auth-token")
 _HEADER: Final = re.compile(
@@ -70,8 +85,8 @@ _COOKIE: Final = re.compile(r"cookie\s{0,2}:\s{0,2}(?P<secret>[^\s\"'\\][^\n\"'\
 _BARE_BEARER: Final = re.compile(r"bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
 _BARE_BASIC: Final = re.compile(r"basic[ \t]{1,3}(?P<secret>[A-Za-z0-9+/]{8,400}={0,2})", re.IGNORECASE)
 _QUERY: Final = re.compile(
-    r"[?&](?P<key>access_token|refresh_token|id_token|token|api_?key|key|sig|signature|auth|password|passwd|pwd|"
-    r"secret|client_secret|code|x-amz-signature|x-amz-security-token)=(?P<secret>[^&\s#\"'`<>)\]\\]{4,4000})",
+    r"(?:[?&]|%3[Ff]|%26)(?P<key>access_token|refresh_token|id_token|token|api_?key|key|sig|signature|auth|password|passwd|pwd|"
+    r"secret|client_secret|code|x-amz-signature|x-amz-security-token)(?:=|%3[Dd])(?P<secret>[^&\s#\"'`<>)\]\\]{4,4000})",
     re.IGNORECASE,
 )
 _SURE_QUERIES: Final = frozenset({"password", "passwd", "pwd", "secret", "client_secret"})
@@ -94,12 +109,6 @@ _SAYS_SOMETHING: Final = frozenset(  # a list in one word a line would be pages 
     nicht kein keine falsch richtig erforderlich geheim im in der die das ein eine pas le la les un une el los
     una requis obligatoire incorrecto incorrecta obligatorio""".split()  # noqa: SIM905 - read as prose
 )
-_NO_VALUE: Final = re.compile(
-    r"\*+|[xX]{3,}|[.•…]+|-+|_+|\[masked.*|<.*|\$\{?\w.*|\{\{?.*|%\w*%?|#.*|\\.*|[/~.].*|"
-    r"https?://.*|(?:os|process|env|self|config|settings|secrets|request|args|options|params|vault|this|ctx)\b[.\[].*|"
-    r"[A-Za-z_][\w.]*\(.*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){2,}|(?:your|my|the|some|new|old|example|placeholder|changeme)[_-].*",
-    re.IGNORECASE,
-)
 _ENDS: Final = ".!?:。！？"
 _AT_THE_END: Final = re.compile(r"[ \t]*(?:#[^\n]*|//[^\n]*)?(?:\r?\n|\\n|$|[\"'`,;)}\]\\])")
 
@@ -110,7 +119,7 @@ def named(text: str) -> Iterator[Found]:
     for name in _PASSWORDS if lowered.isascii() else (*_PASSWORDS, *_PASSWORDS_ELSEWHERE):
         if name in lowered:
             for at in places(lowered, name):
-                yield from _password(text, at + len(name), unspaced=not name.isascii())
+                yield from _password(text, at, at + len(name), unspaced=not name.isascii())
     for name in _KEYS:
         if name in lowered:
             for at in places(lowered, name):
@@ -121,6 +130,12 @@ def named(text: str) -> Iterator[Found]:
                 yield from _pin(text, at + 4)
     if lowered.startswith(("pin ", "pin:")):
         yield from _pin(text, 3)
+    for name in ("cvv", "cvc"):
+        yield from _behind(name, _CARD_CODE, text, lowered, "PIN")
+    if "pw" in lowered or "pass" in lowered:
+        yield from _abbreviated(text, lowered)
+    if "phrase" in lowered or "mnemonic" in lowered or "seed" in lowered:
+        yield from (Found(*found.span("secret"), "seed phrase") for found in _SEED_PHRASE.finditer(text))
     for name in _HEADERS:
         yield from _behind(name, _HEADER, text, lowered, "credentials")
     yield from _behind("cookie", _COOKIE, text, lowered, "cookie")
@@ -130,7 +145,7 @@ def named(text: str) -> Iterator[Found]:
     yield from (
         one for one in _behind("basic", _BARE_BASIC, text, lowered, "credentials") if _is_basic(text, one)
     )
-    if "=" in text and ("?" in text or "&" in text):
+    if ("=" in text and ("?" in text or "&" in text)) or "%3d" in lowered:
         yield from _queries(text)
 
 
@@ -142,9 +157,14 @@ def _lowered(text: str) -> str:
     return "".join(small if len(small := char.lower()) == 1 else char for char in text)
 
 
-def _password(text: str, behind: int, *, unspaced: bool) -> Iterator[Found]:
-    matches = list(_matches(text, behind))
-    if unspaced and (found := _SAID_UNSPACED.match(text, behind)):
+def _password(text: str, at: int, end: int, *, unspaced: bool) -> Iterator[Found]:
+    for start, stop in (*behind(text, end), *before(text, at, end), *in_column(text, at, end)):
+        yield Found(start, stop, "password")
+    for start, stop in in_markup(text, end):
+        if _is_password(text[start:stop], alone=True, quoted=False):
+            yield Found(start, stop, "password")
+    matches = list(_matches(text, end))
+    if unspaced and (found := _SAID_UNSPACED.match(text, end)):
         matches.append((_SAID_UNSPACED, found))
     for pattern, found in matches:
         group, value = _value(found)
@@ -163,9 +183,13 @@ def _key(text: str, lowered: str, at: int, name: str) -> Iterator[Found]:
         begin = before.start()
     if _NO_NAME.match(lowered, at):
         return
-    for _, found in _matches(text, at + len(name)):
+    end = at + len(name)
+    for start, stop in (*in_markup(text, end), *behind(text, end)):
+        if looks_made(text[start:stop]):
+            yield Found(start, stop, _kind(lowered[begin:end], "secret"))
+    for _, found in _matches(text, end):
         group, value = _value(found)
-        if _looks_random(value):
+        if looks_random(value):
             said = lowered[begin : found.start(group)]
             yield Found(found.start(group), found.start(group) + len(value), _kind(said, "secret"))
 
@@ -173,7 +197,7 @@ def _key(text: str, lowered: str, at: int, name: str) -> Iterator[Found]:
 def _matches(text: str, behind: int) -> Iterator[tuple[re.Pattern[str], re.Match[str]]]:
     """The value that is assigned to, or said of, the name that ends at `behind`."""
     found = _ASSIGNED.match(text, behind)
-    if found and not found["rest"].lower().endswith(_TELLS_OF_IT):
+    if found and not found["rest"].lower().endswith(TELLS_OF_IT):
         yield _ASSIGNED, found
     if _IS.search(text, behind, behind + _FAR) and (found := _SAID.match(text, behind)):
         yield _SAID, found
@@ -186,10 +210,20 @@ def _pin(text: str, behind: int) -> Iterator[Found]:
             yield Found(found.start(group), found.start(group) + len(value), "PIN")
 
 
+def _abbreviated(text: str, lowered: str) -> Iterator[Found]:
+    """`pw: …`, and `pass: …` where it belongs to a user: tests print PASS, too."""
+    for found in _ABBREVIATED.finditer(text):
+        user = found["name"].lower() != "pass" or _OF_A_USER.search(
+            lowered, max(0, found.start() - 80), found.start()
+        )
+        if user and looks_chosen(found["secret"]):
+            yield Found(found.start("secret"), found.end("secret"), "password")
+
+
 def _behind(name: str, pattern: re.Pattern[str], text: str, lowered: str, kind: str) -> Iterator[Found]:
     for at in places(lowered, name):
         found = pattern.match(text, at)
-        if found and not _NO_VALUE.fullmatch(found["secret"]):
+        if found and not NO_VALUE.fullmatch(found["secret"]):
             yield Found(found.start("secret"), found.end("secret"), kind)
 
 
@@ -200,7 +234,7 @@ def _value(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _is_password(value: str, *, alone: bool, quoted: bool) -> bool:
-    if len(value) < (3 if quoted else 4) or _NO_VALUE.fullmatch(value):
+    if len(value) < (3 if quoted else 4) or NO_VALUE.fullmatch(value):
         return False
     word = value.lower().strip(_ENDS)
     if quoted:
@@ -213,33 +247,12 @@ def _is_password(value: str, *, alone: bool, quoted: bool) -> bool:
     return alone and word not in _SAYS_SOMETHING and not word.endswith(("ed", "ing", "able", "ible"))
 
 
-def _looks_random(value: str) -> bool:
-    """Whether it is made by a machine: long enough, of more than one class of character, and no code."""
-    if len(value) < 8 or _NO_VALUE.fullmatch(value) or " " in value:
-        return False
-    if not value.isascii():
-        return False
-    digits, letters = any(map(str.isdigit, value)), any(map(str.isalpha, value))
-    if not letters:
-        return False
-    if digits:
-        return not re.fullmatch(
-            r"[a-z]+[_-]?\d{1,3}|\d{4}-\d{2}-\d{2}.*|v?\d+(?:\.\d+)+\S*", value, re.IGNORECASE
-        )
-    return (
-        len(value) >= 16
-        and value != value.lower()
-        and value != value.upper()
-        and not re.fullmatch(r"[A-Z]?[a-z]+(?:[A-Z][a-z]+)*(?:[-_.][A-Za-z]+)*", value)
-    )
-
-
 def _queries(text: str) -> Iterator[Found]:
     for found in _QUERY.finditer(text):
         value, key = found["secret"], found["key"].lower()
-        if _NO_VALUE.fullmatch(value):
+        if NO_VALUE.fullmatch(value):
             continue
-        if key in _SURE_QUERIES or (_looks_random(value) and (key not in ("code", "key") or len(value) > 15)):
+        if key in _SURE_QUERIES or (looks_random(value) and (key not in ("code", "key") or len(value) > 15)):
             kind = "password" if key in ("password", "passwd", "pwd") else _kind(key, "token")
             yield Found(found.start("secret"), found.end("secret"), kind)
 

@@ -88,9 +88,12 @@ _TOKENS: Final = (
     _token("Vault token", "hvs. hvb.", rf"{_EDGE}hv[sb]\.{_DASHED}{{20,300}}"),
     _token("age key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{40,80}"),
     _token("Atlassian token", "ATATT3", rf"{_EDGE}ATATT3[A-Za-z0-9_=-]{{30,300}}"),
+    _token("Notion token", "secret_", rf"{_EDGE}secret_{_WITH_A_DIGIT}[A-Za-z0-9]{{40,50}}(?![A-Za-z0-9])"),
+    _token("Zep key", "z_eyJ", rf"{_EDGE}z_eyJ{_DASHED}{{6,}}\.{_DASHED}+(?:\.{_DASHED}*)?"),
+    _token("signature", "Signature=", r"Signature=(?P<secret>[0-9a-fA-F]{64})"),
     _token(
         "API key",
-        "gsk_ xai- pplx- lin_api_ ntn_ sbp_ PMAK- NRAK- glsa_ rpa_ r8_ fc- tvly- dp.pt.",
+        "figd_ lsv2_ m0- gsk_ xai- pplx- lin_api_ ntn_ sbp_ PMAK- NRAK- glsa_ rpa_ r8_ fc- tvly- dp.pt.",
         rf"{_EDGE}[A-Za-z0-9.]{{2,5}}[_.-](?:api_)?{_WITH_A_DIGIT}{_DASHED}{{24,200}}",
     ),
 )
