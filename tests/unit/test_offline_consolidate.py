@@ -184,3 +184,53 @@ def test_every_candidate_is_accounted_for_once() -> None:
     created = [edit for edit in answer.edits if isinstance(edit, CreateSection)]
     named = [label for edit in created for line in edit.lines for label in line.candidates]
     assert sorted(named) == sorted(label for label, (fate, _) in fates(answer).items() if fate is Fate.MERGED)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ("Server A runs on 10.0.0.1.", "Server B runs on 10.0.0.2.", Lesson.FACT),
+        ("Server A restarts nightly.", "Server B restarts nightly.", Lesson.FACT),
+        ("Always back up db1 before upgrades.", "Always back up db2 before upgrades.", Lesson.RULE),
+        ("We close ticket 41 as duplicate.", "We close ticket 42 as duplicate.", Lesson.DECISION),
+        ("Refunds up to $50 need no approval.", "Refunds over $500 need two approvals.", Lesson.RULE),
+        (
+            "The quarterly report for the Berlin office goes to Dana before Friday noon.",
+            "The quarterly report for the Munich office goes to Dana before Friday noon.",
+            Lesson.FACT,
+        ),
+        (
+            "Every deploy of the payment service needs a ticket and two approvals.",
+            "Every deploy of the payment service needs a ticket and two approvals by seniors.",
+            Lesson.RULE,
+        ),
+    ],
+)
+def test_what_is_said_of_another_thing_of_the_kind_takes_nothing_away(
+    first: str, second: str, kind: Lesson
+) -> None:
+    """Sentences of one pattern are about different things, and none of them may be lost."""
+    together = merge((), candidate("c1", first, 1, kind), candidate("c2", second, 2, kind))
+    after = merge(memory(OfferedLine("l1", kind, first, DAY)), candidate("c1", second, 2, kind))
+
+    assert lines(together) == [first, second]
+    assert lines(after) == [second]
+    (edit,) = after.edits
+    assert isinstance(edit, UpdateSection)
+    assert edit.replace == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Staging uses port 9443.", "Staging uses port 9444 now."),
+        ("Quotes over $40k need sign-off.", "Quotes over $50k need sign-off."),
+        ("Builds run on host1.", "Builds run on host2 now."),
+        ("Use node v18 for builds.", "Use node v20 for builds."),
+    ],
+)
+def test_a_new_value_of_the_same_thing_takes_the_place_of_the_old(first: str, second: str) -> None:
+    """Values change: ports, limits, versions, and what is said to be another one now."""
+    answer = merge((), candidate("c1", first, 1, Lesson.RULE), candidate("c2", second, 2, Lesson.RULE))
+
+    assert lines(answer) == [second]

@@ -61,6 +61,20 @@ _PRONOUNS: Final = frozenset(
         "who",
     ]
 )
+# What tells one thing from others of its kind: db1, ticket 41, server B. A version is no such name.
+_NAMES: Final = regex.compile(
+    r"(?i:\b(?!v\d)\p{L}+[-_]?\d+\b)|\#\d+"
+    r"|(?i:\b(?:bugs?|builds?|cases?|cells?|chapters?|customers?|floors?|hosts?|invoices?|issues?|items?|lines?|nodes?"
+    r"|orders?|pages?|parts?|phases?|projects?|rooms?|rules?|servers?|sprints?|stages?|steps?|tasks?|teams?|tickets?"
+    r"|zones?)\s(?:no\.\s?)?)\d[\w.-]*|(?<=\p{L}\s)[A-HJ-Z]\b(?!['’.])"
+)
+_BELOW: Final = regex.compile(r"\b(?:up to|under|below|less than|fewer than|at most)\b", regex.IGNORECASE)
+_ABOVE: Final = regex.compile(r"\b(?:over|above|more than|at least|from|beyond)\b", regex.IGNORECASE)
+_FILLERS: Final = frozenset(
+    telling_words(
+        "please kindly remember remind note again really thanks hey ok reminder btw sure bitte danke"
+    )
+)
 _VALUE_KINDS: Final = frozenset(Lesson) - {Lesson.FACT, Lesson.FAILURE}
 
 
@@ -80,6 +94,9 @@ class Said:
     identifying: bool
     turned_from: frozenset[str]
     changes: bool
+    names: frozenset[str]
+    subject_names: frozenset[str]
+    range: str
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -109,7 +126,14 @@ def said(kind: Lesson, text: str, title: str) -> Said:
         identifying=bool(_IDENTIFYING.search(value)),
         turned_from=turned,
         changes=bool(_CHANGE.search(text)),
+        names=_names(text),
+        subject_names=_names(subject),
+        range=("below" if _BELOW.search(text) else "") + ("above" if _ABOVE.search(text) else ""),
     )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.casefold() for name in _NAMES.findall(text))
 
 
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:
@@ -119,7 +143,9 @@ def overlap(one: frozenset[str], other: frozenset[str]) -> float:
 
 def repeats(new: Said, old: Said) -> bool:
     """Whether `new` says nothing that `old` does not say."""
-    if new.numbers - old.numbers or new.negated != old.negated or not new.words or contradicts(new, old):
+    if new.numbers - old.numbers or new.names - old.names or not set(new.order) <= old.words | _FILLERS:
+        return False  # about another thing, or with a detail of its own
+    if new.negated != old.negated or not new.words or contradicts(new, old):
         return False
     if overlap(new.words, old.words) >= 0.75:
         return True
@@ -130,7 +156,8 @@ def contradicts(new: Said, old: Said) -> bool:
     """Whether `new` says otherwise of what `old` is about, so that only the one said later can hold."""
     if new.turned_from and new.turned_from <= old.words - old.turned_from:
         return bool((new.words & old.words) - new.turned_from) and not new.turned_from & old.turned_from
-    if new.subject and new.subject == old.subject and new.verb == old.verb and new.value != old.value:
+    same_subject = new.subject and (new.subject, new.subject_names) == (old.subject, old.subject_names)
+    if same_subject and new.verb == old.verb and new.value != old.value:
         different = new.value - old.value and old.value - new.value
         return bool(different) and (
             new.changes or (new.identifying and old.identifying and new.verb != "need")
@@ -141,6 +168,7 @@ def contradicts(new: Said, old: Said) -> bool:
         return True  # tea to coffee, coffee to tea
     if new.negated != old.negated and overlap(new.words, old.words) >= 0.7:
         return True
-    if new.numbers and old.numbers and not new.numbers & old.numbers:
+    other_things = new.range != old.range or (new.names != old.names and not new.changes)
+    if new.numbers and old.numbers and not new.numbers & old.numbers and not other_things:
         return overlap(new.words - new.numbers, old.words - old.numbers) >= 0.75
     return False

@@ -156,7 +156,8 @@ class _Desk:
         return [rows[key] for key in ranked]
 
     def _alike(self, candidate: OfferedCandidate, facts: Said, row: _Row) -> bool:
-        agree = facts.numbers == row.facts.numbers and facts.negated == row.facts.negated
+        other = row.facts
+        agree = (facts.numbers, facts.names, facts.negated) == (other.numbers, other.names, other.negated)
         close = agree and overlap(facts.words, row.facts.words) >= _CLOSE
         return close and self._same is not None and self._same(candidate.text, row.text)
 
