@@ -55,7 +55,10 @@ def test_every_text_can_be_stored_and_mending_it_again_changes_nothing(text: str
     [
         ("plain\tand\nsimple", "plain\tand\nsimple"),
         ("a\r\nb\rc\u2028d\x85e", "a\nb\nc\nd\ne"),
-        ("NUL \x00, escape \x1b[0m, C1 \x9b", "NUL \ufffd, escape \ufffd[0m, C1 \ufffd"),
+        ("NUL \x00, escape \x1b, C1 \x9b", "NUL \ufffd, escape \ufffd, C1 \ufffd"),
+        ("\x1b[1;31mERROR\x1b[0m \x1b(Bport\x1b[2K 9443", "ERROR port 9443"),
+        ("\x1b]8;;https://x.test\x1b\\link\x1b]8;;\x07 \x1b]0;title\x07end", "link end"),
+        ("\x1b[3\x1b[31m1m \x1b]never ends", "\ufffd[31m \ufffd]never ends"),
         ("literal \\u0000 stays", "literal \\u0000 stays"),
         ("good pair \ud83d\ude00 stays", "good pair \U0001f600 stays"),
         ("half \ud83d", "half \ufffd"),

@@ -2,7 +2,8 @@
 
 PostgreSQL refuses NUL in text and no UTF-8 encoder accepts half a surrogate pair, so both
 become U+FFFD. Other control characters except tab and newline become U+FFFD too, line
-separators become a newline, and the result is in NFC. Ids are never mended: see `ids`.
+separators become a newline, and the result is in NFC. What only tells a terminal how to show
+text (colours, links, cleared lines) goes. Ids are never mended: see `ids`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ REPLACEMENT: Final = "\ufffd"
 
 _PLAIN_ASCII: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 _LINE_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
+# Sequences for terminals: with parameters (colours), links and titles, and of two characters.
+_TERMINAL = re.compile(
+    "\x1b(?:\\[[0-?]{0,64}[ -/]{0,8}[@-~]|\\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)|[()*+][0-9A-Z])"
+)
 _UNSTORABLE = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 # Whatever one of the three would change. Looked for first, because hardly any text has it.
@@ -40,6 +45,7 @@ def mend(text: str) -> str:
     """Return `text` as every store and wire can hold it. Idempotent; good text is returned as it is."""
     if text.encode("ascii").translate(None, _PLAIN_ASCII) if text.isascii() else _SUSPECT.search(text):
         text = _PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), text)
+        text = _TERMINAL.sub("", text)
         text = _UNSTORABLE.sub(REPLACEMENT, _LINE_BREAKS.sub("\n", text))
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
