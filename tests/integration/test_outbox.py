@@ -15,10 +15,10 @@ from redis import Redis
 from sqlalchemy import MetaData, text
 from sqlalchemy.orm import Session
 
-from takeaways.producers import BadInput, Limits, PublishFailed
+from takeaways.producers import BadInput, Limits, Misconfigured, PublishFailed
 from takeaways.producers.outbox import Outbox, Relay
 from takeaways.schemas.database import Database
-from takeaways.schemas.queues import RUNS_STREAM
+from takeaways.schemas.queues import COMPACTIONS_STREAM, RUNS_STREAM
 from takeaways.schemas.tables import dead_letters, inbox, runs
 from takeaways.workers.testing import ScriptedModel
 from tests.pipeline import pipeline
@@ -165,6 +165,30 @@ def test_without_redis_events_wait_in_the_outbox(sqlite_database: Database, valk
     assert back.once() == 1
     for relay in (away, back):
         relay.close()
+
+
+def test_a_stream_that_redis_refuses_holds_up_no_other(sqlite_database: Database, redis_url: str) -> None:
+    """A user that may not write one stream: the events of the other were published over and over, and none got by."""
+    OUTBOX.table.metadata.create_all(sqlite_database.engine)
+    with sqlite_database.engine.begin() as connection:
+        into = OUTBOX.within(connection)
+        for number in range(4):
+            into.room_compacted(agent_id="scout", room="quotes", conversation="c", compaction=number + 1)
+            into.run_completed(agent_id="scout", room="quotes", run_id=f"r{number}")
+    relay = Relay(OUTBOX, sqlite_database.engine, redis_url)
+    with Redis.from_url(redis_url) as redis:
+        redis.set(COMPACTIONS_STREAM, "another program's")
+
+        for _ in range(2):
+            with pytest.raises(Misconfigured):
+                relay.once(limit=2)
+        assert (waiting(sqlite_database), published(redis_url)) == (4, 4)
+
+        redis.delete(COMPACTIONS_STREAM)
+        while relay.once(limit=3):
+            pass
+        assert (waiting(sqlite_database), redis.xlen(COMPACTIONS_STREAM)) == (0, 4)
+    relay.close()
 
 
 def test_what_cannot_be_published_is_refused_in_front_of_the_caller(service: Database) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -27,6 +27,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Row,
     String,
     Table,
     delete,
@@ -129,17 +130,26 @@ class Relay:
         """Publish up to `limit` entries; returns how many. No transaction is open while Redis is waited for.
 
         Raises `PublishFailed` or `Misconfigured` when Redis does not take them, and SQLAlchemy's errors; every
-        row that was not published is still there.
+        row that was not published is still there. A stream that Redis refuses to us does not hold up the others:
+        it raises once all of theirs are published.
         """
-        table = self._table
-        with self._engine.connect() as connection:
-            oldest = select(table).order_by(table.c.id).limit(limit)
-            rows = connection.execute(oldest).all()
-        if not rows:
-            return 0
-        self._streams.send(Entry(row.stream, bytes(row.payload), row.event_id) for row in rows)
-        self._delete([row.id for row in rows])
-        return len(rows)
+        published = 0
+        refused: dict[str, Misconfigured] = {}
+        while rows := self._oldest(limit, refused):
+            for stream in dict.fromkeys(row.stream for row in rows):
+                of_stream = [row for row in rows if row.stream == stream]
+                try:
+                    self._streams.send(Entry(stream, bytes(row.payload), row.event_id) for row in of_stream)
+                except Misconfigured as error:
+                    refused[stream] = error
+                    continue
+                self._delete([row.id for row in of_stream])
+                published += len(of_stream)
+            if not refused:
+                break
+        for refusal in refused.values():
+            raise refusal
+        return published
 
     def run(self, stop: threading.Event, *, look_seconds: float = LOOK_SECONDS) -> None:
         """Publish until `stop` is set, looking every `look_seconds`; trouble is logged and waited out."""
@@ -163,6 +173,12 @@ class Relay:
     def close(self) -> None:
         """Close the connections to Redis. The engine belongs to the service."""
         self._streams.close()
+
+    def _oldest(self, limit: int, without: Iterable[str]) -> Sequence[Row[Any]]:
+        table = self._table
+        oldest = select(table).where(table.c.stream.not_in(list(without))).order_by(table.c.id).limit(limit)
+        with self._engine.connect() as connection:
+            return connection.execute(oldest).all()
 
     def _delete(self, ids: Iterable[int]) -> None:
         with self._engine.begin() as connection:

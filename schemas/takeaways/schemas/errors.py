@@ -135,7 +135,7 @@ class FencedOff(Permanent):
 class PublishFailed(Transient):
     """Redis did not take the events within the time allowed. Publishing them again with the same ids is safe.
 
-    `event_ids` are those that may not have arrived.
+    `event_ids` are those that were sent and may not have arrived; of many, those behind them were not sent at all.
     """
 
     def __init__(self, message: str, event_ids: tuple[str, ...] = ()) -> None:
