@@ -64,6 +64,7 @@ def test_status_of_one_agent_goes_into_detail(run: Run, sqlite_database: Databas
 def test_status_for_programs_is_one_json_document(run: Run, sqlite_database: Database) -> None:
     """A script asks the same decision as the workers do."""
     know(sqlite_database, "acme/scout", runs_total=5)
+    know(sqlite_database, "ACME/scout", runs_total=5)
     know(sqlite_database, "other")
 
     seen = run("status", "--prefix", "acme/", "--json").json

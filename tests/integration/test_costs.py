@@ -49,6 +49,7 @@ def test_the_bill_is_by_day_agent_and_model(database: Database) -> None:
     job(database, 1)
     job(database, 2, cost_microdollars=50)
     job(database, 3, days_ago=1)
+    job(database, 7, agent_id="OTHER", days_ago=40)
     job(database, 4, agent_id="other", model="house", cost_microdollars=None)
     job(database, 5, days_ago=30)
     job(database, 6, calls=0, input_tokens=0, output_tokens=0, cost_microdollars=0)

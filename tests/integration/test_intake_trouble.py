@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Connection, select, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InternalError, OperationalError
 
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import DeadLetterReason
@@ -115,6 +115,28 @@ def test_a_database_that_is_away_dead_letters_nothing(sqlite_database: Database)
     assert letters(sqlite_database) == []
     assert everything(sqlite_database)["agents"] == []
     assert outcomes(sqlite_database) == {}
+
+
+def test_a_server_that_became_a_standby_is_left_with_the_first_write_that_it_refuses(
+    postgresql_database: Database,
+) -> None:
+    """It answers every question, so that the connections look well: writes failed until somebody restarted us."""
+    engine = postgresql_database.engine
+    pooled = [engine.connect() for _ in range(3)]
+    for connection in pooled:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        driver.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        driver.commit()
+    for connection in pooled:
+        connection.close()
+    batch = entries(run("r1", "It waits."))
+
+    with pytest.raises(InternalError, match="read-only"):
+        take_in(postgresql_database, batch, policy=POLICY)
+    taken = take_in(postgresql_database, batch, policy=POLICY)
+
+    assert taken.outcomes == {Taken.TAKEN_IN: 1}
 
 
 def test_a_locked_agent_holds_up_only_itself(postgresql_database: Database) -> None:

@@ -49,6 +49,7 @@ _DEAD_LINK: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 8_000,
 }
+_READ_ONLY: Final = "25006"
 _open = threading.local()
 
 
@@ -183,6 +184,11 @@ def now_expression(dialect: str) -> ColumnElement[int]:
     return select(_clock(dialect) + offset).scalar_subquery()
 
 
+def begins_with(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
+    """Whether an id begins so, to the letter: SQLite's LIKE takes `ACME/` for `acme/`, which is another tenant."""
+    return func.substr(column, 1, len(prefix)) == prefix
+
+
 @cache
 def _clock(dialect: str) -> ColumnElement[int]:
     if dialect == "sqlite":
@@ -286,6 +292,12 @@ def _postgresql(
         lock_timeout_ms = connection.info.pop("lock_timeout_ms", None)
         locks = "" if lock_timeout_ms is None else f";SET LOCAL lock_timeout = {int(lock_timeout_ms)}"
         connection.exec_driver_sql(limits + locks)
+
+    @event.listens_for(engine, "handle_error")
+    def failed(context: Any) -> None:
+        # A server that was demoted to a standby answers every ping of the pool, and would be written to for ever.
+        if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+            context.is_disconnect = True
 
     _dispose_after_fork(engine)
     return engine

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from takeaways.schemas import tables as t
-from takeaways.schemas.database import Database, now_ms
+from takeaways.schemas.database import Database, begins_with, now_ms
 from takeaways.schemas.errors import DeadLetterReason
 from takeaways.workers.cli.words import waits_for
 from takeaways.workers.intake import deadletters
@@ -52,7 +52,7 @@ def overview(database: Database, policy: Policy, *, prefix: str = "", limit: int
     """The agents somebody must look at soonest first, at most `limit`."""
     wanted = select(t.agents).where(t.agents.c.deleted_at_ms.is_(None))
     if prefix:
-        wanted = wanted.where(t.agents.c.agent_id.startswith(prefix, autoescape=True))
+        wanted = wanted.where(begins_with(t.agents.c.agent_id, prefix))
     ordered = wanted.order_by(t.agents.c.wake_at_ms.is_(None), t.agents.c.wake_at_ms, t.agents.c.agent_id)
     with database.read() as connection:
         return Overview(

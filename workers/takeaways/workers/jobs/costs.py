@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select
 
-from takeaways.schemas.database import now_ms
+from takeaways.schemas.database import begins_with, now_ms
 from takeaways.schemas.tables import jobs
 from takeaways.workers.schedule.spending import day_of
 
@@ -65,7 +65,7 @@ def spent_lately(
     if agent_id is not None:
         wanted = wanted.where(jobs.c.agent_id == agent_id)
     if prefix:
-        wanted = wanted.where(jobs.c.agent_id.startswith(prefix, autoescape=True))
+        wanted = wanted.where(begins_with(jobs.c.agent_id, prefix))
     return [
         Spent(_date(int(row[0])), row[1], row[2] or "", *map(int, row[3:]))
         for row in connection.execute(wanted)
