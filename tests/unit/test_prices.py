@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from takeaways.schemas.usage import Usage
-from takeaways.workers.models.prices import PRICES, Price, cost_microdollars
+from takeaways.workers.models.prices import PRICES, Price, cost_microdollars, price_of
 
 PLAIN = Price(input=2, output=10)
 
@@ -32,3 +32,31 @@ def test_every_kind_of_token_has_its_price(usage: Usage, price: Price | None, ex
 def test_the_offline_model_costs_nothing() -> None:
     """Nobody is shown a bill for rules that run at home."""
     assert cost_microdollars(Usage(10_000, 10_000), PRICES["offline"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "priced_as"),
+    [
+        ("claude-haiku-4-5", "claude-haiku-4-5"),
+        ("claude-haiku-4-5-20251001", "claude-haiku-4-5"),
+        ("claude-haiku-4-5@20251001", "claude-haiku-4-5"),
+        ("claude-haiku-4-5-latest", "claude-haiku-4-5"),
+        ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+        ("openrouter/anthropic/claude-opus-5", "claude-opus-5"),
+        ("claude-opus-5-5", "claude-opus-5-5"),
+        ("claude-opus-9", None),
+        ("house-claude-opus-5", None),
+        ("claude-opus-5-mini", None),
+    ],
+)
+def test_a_model_costs_the_same_under_all_its_names(name: str, priced_as: str | None) -> None:
+    """A snapshot with its date, or the name of a gateway, was billed as nothing; one that is not known stays so."""
+    assert price_of(name, PRICES) == (PRICES[priced_as] if priced_as else None)
+
+
+def test_a_price_that_was_set_for_a_snapshot_goes_first() -> None:
+    """A contract may be about just that one."""
+    own = Price(input=7, output=7)
+
+    assert price_of("claude-opus-5-20260101", {**PRICES, "claude-opus-5-20260101": own}) == own

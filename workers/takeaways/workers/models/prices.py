@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -44,6 +45,21 @@ PRICES: Final[Mapping[str, Price]] = {
     "claude-haiku-4-5": Price(input=1, output=5),
 }
 """List prices, to be overridden by settings: they change, and a contract may say otherwise."""
+
+
+_CLAUDE: Final = re.compile(
+    r"(?:.*[./])?(claude-[a-z0-9-]+?)(?:[@-](?:\d{8}|latest))?(?:-v\d+(?::\d+)?)?(?:\[\w+\])?", re.ASCII
+)
+
+
+def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a model by its name, else by the name that it has without what gateways put around it: the date of a
+    snapshot, a region, a provider.
+    """
+    if (price := prices.get(model)) is not None:
+        return price
+    plain = _CLAUDE.fullmatch(model)
+    return prices.get(plain[1]) if plain else None
 
 
 def cost_microdollars(usage: Usage, price: Price | None) -> int | None:

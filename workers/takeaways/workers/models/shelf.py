@@ -11,7 +11,7 @@ import structlog
 
 from takeaways.schemas.errors import ModelUnavailable
 from takeaways.schemas.queues import Kind
-from takeaways.workers.models.prices import PRICES, Price
+from takeaways.workers.models.prices import PRICES, Price, price_of
 from takeaways.workers.models.resolve import AgentModel, WorkingModels, working_name
 from takeaways.workers.models.seam import MemoryModel
 from takeaways.workers.models.windows import Window, WindowSettings, governing, plausible, resolve_window
@@ -61,7 +61,7 @@ class OneModel:
 
     def chosen(self, kind: Kind, agent: AgentModel) -> Chosen:
         window = _governing(self._model, agent, self._windows, lambda name: None)
-        return Chosen(self._model, window, PRICES.get(self._model.name))
+        return Chosen(self._model, window, price_of(self._model.name, PRICES))
 
 
 @dataclass
@@ -88,7 +88,7 @@ class ModelShelf:
     def chosen(self, kind: Kind, agent: AgentModel) -> Chosen:
         model = self._working(kind, agent)
         window = _governing(model, agent, self.windows, self._reported)
-        return Chosen(model, window, self.prices.get(model.name))
+        return Chosen(model, window, price_of(model.name, self.prices))
 
     def _working(self, kind: Kind, agent: AgentModel) -> MemoryModel:
         name = working_name(kind, self.choice, agent, self._serves)
