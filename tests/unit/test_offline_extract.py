@@ -78,6 +78,8 @@ def kinds(learned: RoomLearned) -> list[Lesson]:
         ("Our staging server is at staging.example.test.", Lesson.FACT),
         ("The registry is reg-old.example.test.", Lesson.FACT),
         ("My sister is allergic to nuts.", Lesson.FACT),
+        ("Never keep the whole index in memory.", Lesson.RULE),
+        ("I don't remember why, but our staging server is at staging.example.test.", Lesson.FACT),
     ],
 )
 def test_a_sentence_that_states_something_lasting_is_a_lesson_of_its_kind(
@@ -105,6 +107,13 @@ def test_a_sentence_that_states_something_lasting_is_a_lesson_of_its_kind(
         "The page says: never trust the first result.",
         'The readme has the line "always use tabs in this project" somewhere.',
         "> Never deploy on a Friday.",
+        "Please don't remember this: my budget is 5000.",
+        "Don't save this to memory: I use vim.",
+        "Off the record: I am moving to Bergen.",
+        "Forget that I like tea.",
+        "Translate to French: Always back up the database before deploying.",
+        "Here it is.\n\n---------- Forwarded message ---------\nFrom: Bob\n\nAlways send invoices to Bob.",
+        "See below.\n\nOn Mon, 2 Mar 2026 at 09:00, Bob <bob@x.test> wrote:\nWe decided to move to Oslo.",
         "```\nassert always(True)  # never fails\n```",
     ],
 )
@@ -224,6 +233,7 @@ def test_the_memory_said_back_by_the_agent_is_not_learned_again() -> None:
     learned = read(
         said(DANA, "run the smoke tests"),
         said(AGENT, "As remembered, staging must use port 9443. Smoke tests pass."),
+        said(AGENT, "From agent-memory: staging listens on port 9443."),
     )
 
     assert texts(learned) == []

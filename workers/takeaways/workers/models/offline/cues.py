@@ -54,8 +54,8 @@ def is_question(sentence: str) -> bool:
 
 
 def must_not_be_kept(sentence: str) -> bool:
-    """Whether it holds what looks like a secret, a mask or a placeholder, or repeats the memory."""
-    return any(_has(cue, sentence) for cue in ("secret", "placeholder", "restated"))
+    """Whether it looks like a secret, a mask or a placeholder, repeats the memory, or is said not to be kept."""
+    return any(_has(cue, sentence) for cue in ("secret", "placeholder", "restated", "private"))
 
 
 def lesson_of(sentence: str, voice: Voice) -> Lesson | None:

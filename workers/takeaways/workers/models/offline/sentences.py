@@ -13,6 +13,13 @@ import regex
 
 MAX_SENTENCE: Final = 500
 _FENCE: Final = regex.compile(r"^(?:```|~~~)", regex.MULTILINE)
+# What stands below was written by others.
+_FORWARDED: Final = regex.compile(
+    r"^[ \t]*(?:-{2,}[ \t]*(?:forwarded message|original message|forwarded by|weitergeleitete nachricht|"
+    r"ursprüngliche nachricht|message transféré|message d'origine|mensaje reenviado)|begin forwarded message:"
+    r"|(?:on|am|le|el) [^\n]{6,120} (?:wrote|schrieb[^\n:]{0,60}|a écrit|escribió) ?:[ \t]*$)",
+    regex.IGNORECASE | regex.MULTILINE,
+)
 _LIST_MARK: Final = regex.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s+|\s*")
 _NOT_PROSE: Final = regex.compile(
     r"\s*(?:>|\||#{1,6}\s|[-=_*]{3,}\s*$|</?[a-zA-Z!][^>]*>|\$ |>>> |[{}\[\]();]\s*$|File \"|Traceback )"
@@ -34,7 +41,11 @@ _ABBREVIATION: Final = regex.compile(
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text`, in order; each stands in it letter for letter. Very long ones are left out."""
+    """The sentences of `text`, in order; each stands in it letter for letter. Very long ones are left out, and so is a
+    letter of somebody else below the speaker's own words.
+    """
+    if forwarded := _FORWARDED.search(text):
+        text = text[: forwarded.start()]
     for start, end in _paragraphs(text):
         at = start
         for stop in _END.finditer(text, start, end):
