@@ -171,6 +171,35 @@ def test_what_is_not_there_is_told_with_what_is(recall: Recall) -> None:
     assert answer["topics"] == ["Deployments", "Quotes", "日本", "Asia"]
 
 
+def test_a_topic_is_read_by_the_title_that_was_shown(database: Database) -> None:
+    """Titles are escaped where they are shown, and what a model copied from there was not found."""
+    titles = ["1. Deploys", "Ops <prod> & co", "- of a list", "C#", "Größe"]
+    remember(
+        database, "a", memory(*(section(title, f"Said of {place}.") for place, title in enumerate(titles)))
+    )
+    recall = Recall(database, timeout_seconds=30)
+
+    shown = recall.read_memory("a", topic="none of them")["topics"]
+    hits = recall.search_memory("a", "said")["hits"]
+
+    for place, title in enumerate(titles):
+        for topic in (title, shown[place], f"## {title.upper()} ", title.replace(" ", "  ")):
+            assert f"- Said of {place}." in recall.read_memory("a", topic=topic)["text"]
+    assert {hit["topic"] for hit in hits} == set(shown)
+
+
+def test_an_agent_of_whose_memory_nothing_is_left_is_told_so(database: Database) -> None:
+    """After an erasure a note that says "what you remember" and then nothing only puzzles."""
+    remember(database, "a", memory(section("Dana", "Dana likes tea.")))
+    remember(database, "a", memory())
+    recall = Recall(database, timeout_seconds=30)
+
+    note, answer = recall.note("a", "r", "c"), recall.read_memory("a")
+
+    assert (note.text, note.status, note.revision) == (None, NoteStatus.NO_MEMORY_YET, 2)
+    assert (answer["ok"], answer["text"], answer["message"]) == (True, "", "You remember nothing any more.")
+
+
 def test_a_newborn_agent_reads_that_it_has_learned_nothing(database: Database) -> None:
     """Not an error: it goes on without."""
     recall = Recall(database, timeout_seconds=30)

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class NoteStatus(StrEnum):
-    """How asking for a note ended."""
+    """How asking for a note ended. `no_memory_yet` is also said where nothing is left of a memory."""
 
     GIVEN = "given"
     NO_MEMORY_YET = "no_memory_yet"
@@ -202,7 +202,7 @@ class Recall:
         )
 
     def _compose(self, agent_id: str, revision: Revision) -> str | None:
-        if revision.number == 0:
+        if not revision.memory.sections:  # not born yet, or all that was known has been erased
             return None
         return note_text(
             agent_id, revision, budget_tokens=self._budget_tokens, count=self._count, reach=self._reach

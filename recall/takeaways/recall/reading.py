@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -29,8 +31,9 @@ def read_memory(
     with snapshot(database) as connection:
         revision = load_memory(connection, agent_id)
         summaries = load_session_summaries(connection, agent_id, ROOMS_SHOWN) if revision.number else []
-    if not revision.number:
-        return {"ok": True, "revision": 0, "text": "", "message": "You have learned nothing yet."}
+    if not revision.number or (not revision.memory.sections and room is None):
+        message = "You remember nothing any more." if revision.number else "You have learned nothing yet."
+        return {"ok": True, "revision": revision.number, "text": "", "message": message}
     if room is not None:
         text = _room(summaries, room)
     elif topic is not None:
@@ -124,14 +127,18 @@ def _room(summaries: Sequence[SessionSummary], room: str) -> str | None:
 
 
 def _topic(memory: Memory, topic: str) -> str | None:
-    """The topic of that title; else those whose titles hold it. None where there is none."""
-    wanted = topic.strip().lstrip("#").strip().casefold()
-    titles = [section.title.casefold() for section in memory.sections]
-    found: list[Section] = [
-        one for one, title in zip(memory.sections, titles, strict=True) if title == wanted
-    ]
-    found = found or [one for one, title in zip(memory.sections, titles, strict=True) if wanted in title]
+    """The topic of that title, also as it is shown; else those whose titles hold it. None where there is none."""
+    wanted = _title(topic).lstrip("# ")
+    titles = [(one, _title(one.title), _title(shown(one.title))) for one in memory.sections]
+    found: list[Section] = [one for one, *known in titles if wanted in known]
+    found = found or [one for one, title, _ in titles if wanted in title]
     return memory_md(Memory(sections=tuple(found))) if found and wanted else None
+
+
+def _title(text: str) -> str:
+    """A title as it is compared: without what escaping adds to it, and whatever its case and its spaces."""
+    plain = html.unescape(unicodedata.normalize("NFKC", text)).replace("\\", "")
+    return " ".join(plain.casefold().split())
 
 
 def _pages(text: str, count: Count) -> Iterator[str]:
