@@ -322,6 +322,27 @@ def test_notes_stand_at_the_head_of_the_first_user_message() -> None:
     assert at_head_anthropic(placed, NOTE) == placed
 
 
+@pytest.mark.parametrize(
+    ("content", "types"),
+    [
+        ("", ["text"]),
+        (None, ["text"]),
+        ([{"type": "image"}], ["text", "image"]),
+        (
+            [{"type": "tool_result", "tool_use_id": "t", "content": "x"}, {"type": "text", "text": "go on"}],
+            ["tool_result", "text", "text"],
+        ),
+    ],
+)
+def test_the_message_with_notes_is_one_that_the_provider_takes(content: Any, types: list[str]) -> None:
+    """It refuses empty blocks, and results of tools that do not stand first, as they do where a history was cut."""
+    placed = at_head_anthropic([{"role": "user", "content": content}], NOTE)
+
+    assert [block["type"] for block in placed[0]["content"]] == types
+    assert all(block["text"] for block in placed[0]["content"] if block["type"] == "text")
+    assert at_head_anthropic(placed, NOTE) == placed
+
+
 def test_chat_messages_keep_their_shape() -> None:
     """A string stays a string, and a system prompt stays as it is."""
     system = {"role": "system", "content": "Be brief."}

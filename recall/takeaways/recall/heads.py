@@ -7,6 +7,7 @@ conversation, and in each the notes stay the same bytes. Doing it twice is the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
 from takeaways.recall.escape import untagged
@@ -60,8 +61,16 @@ def _texts(notes: Iterable[Noted]) -> list[str]:
 
 
 def _before(blocks: list[dict[str, str]], content: Any) -> list[Any]:
-    rest = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-    return rest if rest[: len(blocks)] == blocks else [*blocks, *rest]
+    """The blocks before the others, but after results of tools: the Messages API wants those first."""
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content else []
+    results = list(takewhile(_is_result, content or ()))
+    rest = list(content or ())[len(results) :]
+    return [*results, *rest] if rest[: len(blocks)] == blocks else [*results, *blocks, *rest]
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "tool_result"
 
 
 def _at_head(messages: Sequence[Mapping[str, Any]], changed: Any) -> list[dict[str, Any]]:
