@@ -16,6 +16,7 @@ from takeaways.recall.standing.render import TAG
 from takeaways.recall.standing.tool import NAME
 from takeaways.schemas.events import Author
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall, ToolResult
+from takeaways.workers.extraction.blobs import without_blobs
 from takeaways.workers.extraction.inserted import NOTE, STANDING_NOTES, pieces, without_thoughts
 from takeaways.workers.extraction.render import MEMORY_TOOLS, Caps, excerpts, render
 from takeaways.workers.extraction.shorten import cut, shorten
@@ -362,6 +363,7 @@ def test_splitting_off_blocks_takes_linear_time() -> None:
     """A message of nothing but opening tags must not stop a worker."""
     assert len(list(pieces("<env" * 50_000 + "<env>" * 50_000))) <= 2
     assert without_thoughts("a<think>" * 50_000) == "a<think>" * 50_000
+    assert without_blobs("A" * 59 + "\n" + "Ab1" * 30_000 + " ") != ""
     assert len(list(pieces("[system: " * 50_000 + " \n" * 50_000))) == 1
 
 
@@ -395,6 +397,40 @@ def test_thinking_is_left_out_and_bytes_are_a_placeholder() -> None:
     assert "secret thoughts" not in text
     assert "attached:\n| [image, image/png, 6,291,461 bytes]\n" in text
     assert excerpts([said(Thinking(text="only this"), author=AGENT)]) == ()
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        "iVBORw0KGgo" * 4_000,
+        "QUJD" * 20_000,
+        "7f454c46" * 5_000,
+        "MIIEowIBAAKCAQEA7vMIIEowIBAAKCAQEA7vMIIEowIBAAKCAQEA7vMIIEowIBAAKCAQEA7v1234\n" * 200,
+        "SUkqAAgAAAAIAAABBAAB" * 400 + "==",
+    ],
+    ids=["base64", "capitals", "hexadecimal", "wrapped", "padded"],
+)
+def test_bytes_written_as_text_leave_the_words_around_them_whole(blob: str) -> None:
+    """A picture pasted as base64 into a sentence was all that was read of it (EX-07)."""
+    (shown,) = excerpts([said(f'{{"type": "image", "data": "{blob}"}} Always use blue.')])
+
+    assert re.fullmatch(
+        r'\{"type": "image", "data": "\[data, [\d,]+ bytes\]\s*"\} Always use blue\.', shown.text()
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ha" * 300,
+        "https://shop.example.test/" + "a-very-long-title-of-a-page-with-2-numbers/" * 6,
+        "9fceb02d0ae598e95dc970b74767f19372d61af8 " * 20,
+        "src/takeaways/workers/Extraction/" * 10,
+    ],
+)
+def test_long_words_that_people_write_stay(text: str) -> None:
+    """Paths and hashes are what lessons are about."""
+    assert excerpts([said(text)])[0].text() == text
 
 
 def test_people_are_heard_longest_and_tools_shortest() -> None:

@@ -32,6 +32,9 @@ _DAYS_ELSEWHERE: Final = {
 }  # fmt: skip
 
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS: Final = range(1900, 9000)
+
 _RECURS: Final = regex.compile(
     r"\b(?:always|never|each|every|daily|weekly|monthly|whenever|from now on|immer|niemals|jede[nrsm]?|toujours|"
     r"jamais|chaque|siempre|nunca|cada|всегда|никогда|каждый)\b|毎|每|항상|매(?:일|주|월)",
@@ -52,17 +55,23 @@ _Resolve = Callable[["regex.Match[str]", date], _When]
 
 
 def day_of(said_at_ms: int, offset_minutes: int) -> date:
-    """The calendar day on the clock of whoever said it."""
-    return (datetime.fromtimestamp(said_at_ms / 1000, UTC) + timedelta(minutes=offset_minutes)).date()
+    """The calendar day on the clock of whoever said it; the calendar's first or last one where it showed none."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=said_at_ms, minutes=offset_minutes)).date()
+    except OverflowError:
+        return date.min if said_at_ms < 0 else date.max
 
 
 def made_absolute(text: str, said: date, kind: Lesson = Lesson.FACT) -> str:
     """`text` with its relative dates as absolute ones. Times of day and durations stay as they are.
 
-    So does what is to be done again and again ("every Friday, send last week's numbers"), and code: a command with
+    So do all of them where the clock was not set: some programs write the year 1 for no time, or 9999. So does what is
+    to be done again and again ("every Friday, send last week's numbers"), and code: a command with
     `--since yesterday` is another one with a date.
     """
     if "`" in text or (kind in _DONE_AGAIN and _RECURS.search(text)):
+        return text
+    if said.year not in _YEARS:
         return text
     for pattern, resolve in _RULES:
         text = pattern.sub(partial(_resolved, resolve, said), text)

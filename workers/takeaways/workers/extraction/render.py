@@ -17,6 +17,7 @@ import regex
 from takeaways.schemas.hidden import OVERRIDES, unhidden
 from takeaways.schemas.text import one_line
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall
+from takeaways.workers.extraction.blobs import without_blobs
 from takeaways.workers.extraction.inserted import is_note, pieces, without_thoughts
 from takeaways.workers.extraction.shorten import shorten
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source, Span
@@ -139,7 +140,7 @@ class Reader:
             source, text, lost = self._read(part)
             if not text.strip() and not lost:
                 continue
-            text = mask(unhidden(text, keep=OVERRIDES))  # before anything is cut off it
+            text = mask(without_blobs(unhidden(text, keep=OVERRIDES)))  # before anything is cut off it
             if source is Source.SPOKEN and said.author.kind == "agent":
                 text = without_thoughts(text)
             if by_platform:
