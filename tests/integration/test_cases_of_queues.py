@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from takeaways.recall import FolderOutcome, NoteStatus, Recall, write_folder
 from takeaways.schemas.database import Database
 from takeaways.schemas.errors import ModelUnavailable
 from takeaways.schemas.queues import FIELD, GROUP, RUNS_STREAM, Kind
-from takeaways.schemas.tables import agents, dead_letters, inbox, jobs, messages, runs
+from takeaways.schemas.tables import agents, candidates, dead_letters, inbox, jobs, messages, rooms, runs
 from takeaways.workers.intake.taken import Taken
 from takeaways.workers.jobs.outcomes import Outcome
 from takeaways.workers.jobs.run import run_job
 from takeaways.workers.leases import claim
+from takeaways.workers.models.offline import OfflineModel
 from takeaways.workers.pools.broker import visibility_seconds
 from takeaways.workers.schedule.asked import ask
 from takeaways.workers.schedule.policy import Policy
@@ -508,7 +510,92 @@ def test_a_consolidation_that_was_never_started_is_found_by_the_sweep(
             assert connection.execute(merged).scalars().all() == ["remembered"]
 
 
+# Clocks
+
+
+def test_a_clock_of_the_database_that_ran_ahead_holds_no_agent_up_for_long(
+    database: Database, redis_url: str
+) -> None:
+    """Set right again, what was put off for an hour by the wrong clock would have waited for a month."""
+    limited = ScriptedModel(extractions=[ModelUnavailable("slow down", 3600)])
+    with pipeline(database, redis_url, limited, Policy(runs_per_extraction=1)) as system:
+        publish(system, {**_RUN, "event_id": "e1", "run_id": "r1"}, "Said on the wrong day.")
+        system.advance(hours=30 * 24)
+        system.take_in()
+        held = run_job(Kind.EXTRACTION, AGENT, system.services).outcome
+
+        system.advance(hours=-30 * 24)
+        publish(system, {**_RUN, "event_id": "e2", "run_id": "r2"}, "Said on the right one.")
+        [hint] = system.take_in().hints
+        system.work()
+
+        assert held is Outcome.OVERLOADED
+        assert (hint.kind, hint.agent_id) == (Kind.EXTRACTION, AGENT)
+        assert lessons(system) == {"Said on the wrong day.", "Said on the right one."}
+
+
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]
+)
+def test_a_time_at_the_end_of_the_calendar_holds_nothing_up(
+    database: Database, redis_url: str, tmp_path: Path, at: str
+) -> None:
+    """Some programs write the year 1 for "no time" and 9999 for "never", where no calendar goes on."""
+    with pipeline(database, redis_url, OfflineModel(), Policy(runs_per_extraction=1)) as system:
+        event = cases.event({**_RUN, "event_id": "e1", "run_id": "r1", "occurred_at": at})
+        said = "Always use port 9443 for staging since yesterday; until tomorrow we use 9444."
+        event["data"]["messages"] = [{"role": "user", "content": said, "time": at}]
+        put(system, RUNS_STREAM, json.dumps(event).encode())
+        taken = system.take_in()
+        system.flush()
+
+        assert taken.outcomes == {Taken.TAKEN_IN: 1}
+        assert {row["outcome"] for row in system.rows(jobs)} == {Outcome.REMEMBERED}
+        assert Recall(database).note(AGENT, "room-1", "c1").status is NoteStatus.GIVEN
+        assert write_folder(database, AGENT, tmp_path).outcome is FolderOutcome.WRITTEN
+
+
 # ST-01
+
+
+def test_a_model_that_writes_nul_fails_no_job(database: Database, redis_url: str) -> None:
+    """It may stand in any string of an answer, and the same answer would be refused by PostgreSQL again (ST-01)."""
+
+    class Binary(ScriptedModel):
+        def extract(self, request: Any, call: Any) -> Any:
+            return self._spoilt(super().extract(request, call))
+
+        def consolidate(self, request: Any, call: Any) -> Any:
+            return self._spoilt(super().consolidate(request, call))
+
+        def _spoilt(self, answered: Any) -> Any:
+            def spoil(value: Any, name: str = "") -> Any:
+                if isinstance(value, dict):
+                    return {key: spoil(item, key) for key, item in value.items()}
+                if isinstance(value, list):
+                    return [spoil(item, name) for item in value]
+                told = isinstance(value, str) and name in (
+                    "text",
+                    "topic",
+                    "title",
+                    "gist",
+                    "reason",
+                    "summary",
+                )
+                return f"{value}\x00\u2028" if told else value
+
+            spoilt = spoil(answered.answer.model_dump(mode="json"))
+            return replace(answered, answer=type(answered.answer).model_validate(spoilt))
+
+    with pipeline(database, redis_url, Binary(), Policy(runs_per_extraction=1)) as system:
+        publish(system, {**_RUN, "event_id": "e1", "run_id": "r1"}, "Quotes over $40k need sign-off.")
+        system.take_in()
+        system.flush()
+
+        assert {row["outcome"] for row in system.rows(jobs)} == {Outcome.REMEMBERED}
+        [section] = system.memory(AGENT).sections
+        assert section.lines[0].text.startswith("Quotes over $40k need sign-off.")
+        assert "\x00" not in repr([dict(row) for row in [*system.rows(candidates), *system.rows(rooms)]])
 
 
 def test_nul_enters_no_table_and_a_text_that_speaks_of_it_stays(database: Database, redis_url: str) -> None:

@@ -225,3 +225,16 @@ def test_a_held_agent_gets_no_second_job(state: AgentState, now_ms: int) -> None
     held = dataclasses.replace(state, lease_remaining_ms=max(state.lease_remaining_ms, 1))
 
     assert decide(held, POLICY, now_ms).next is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        AgentState(runs_waiting=5, not_before_ms=NOW + 26 * HOUR_MS),
+        AgentState(runs_waiting=5, not_before_ms=NOW + 26 * HOUR_MS, parked_because="the key is refused"),
+        AgentState(runs_waiting=5, lease_remaining_ms=26 * HOUR_MS, lease_kind=CONSOLIDATION),
+    ],
+)
+def test_what_a_clock_that_ran_ahead_put_off_is_due(state: AgentState) -> None:
+    """Nothing is put off for more than a day, so a longer wait comes from a clock that was set right since."""
+    assert decide(state, POLICY, NOW).next is EXTRACTION

@@ -59,7 +59,10 @@ def summary_md(memory: Memory, *, budget_tokens: int = SUMMARY_BUDGET_TOKENS, co
 
 def instant(at_ms: int) -> str:
     """An instant for people and models: to the minute, in UTC."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError):  # before the calendar's first day, or behind its last
+        return "an unknown time"
 
 
 @dataclass(frozen=True, slots=True)

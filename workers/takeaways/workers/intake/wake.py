@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from takeaways.workers.intake.taken import Hint
-from takeaways.workers.schedule.decide import Decision
+from takeaways.workers.schedule.decide import LONGEST_WAIT_MS, Decision
 from takeaways.workers.schedule.due import NOT_DUE, Due, due_after
 from takeaways.workers.schedule.policy import Policy
 
@@ -35,7 +35,8 @@ def wake_after(
     if after.next is None or after.reason is None:
         return Wake(after.wake_at_ms, 0)
     due = due_after(row, after, now_ms)
-    if after.next is before.next:
+    looked_at = row["wake_at_ms"] is None or row["wake_at_ms"] <= now_ms + LONGEST_WAIT_MS
+    if after.next is before.next and looked_at:
         wake_at_ms = now_ms if row["wake_at_ms"] is None else row["wake_at_ms"]
         return Wake(wake_at_ms, row["hints"], None, row["left_for"], row["left_until_ms"], due)
     hint = Hint(after.next, row["agent_id"], after.reason.value)

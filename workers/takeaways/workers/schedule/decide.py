@@ -7,8 +7,9 @@ kind. When both are due extraction goes first, but a consolidation that has wait
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from takeaways.schemas.queues import Kind
 from takeaways.workers.schedule.policy import Policy
@@ -35,6 +36,10 @@ class Hold(StrEnum):
     NOT_YET = "not_yet"
     PARKED = "parked"
     DAILY_TOKENS = "daily_tokens"
+
+
+LONGEST_WAIT_MS: Final = 25 * 3_600_000
+"""Nothing that is due is put off for longer. What seems to be was put off while the database's clock ran ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class Decision:
 
 def decide(state: AgentState, policy: Policy, now_ms: int) -> Decision:
     """Decide for one agent at `now_ms` (the database's clock)."""
+    if state.lease_remaining_ms > LONGEST_WAIT_MS:
+        state = replace(state, lease_remaining_ms=0)
     extraction = _extraction(state, policy, now_ms)
     consolidation = _consolidation(state, policy, now_ms)
     chosen = _choose(state, extraction, consolidation)
@@ -125,7 +132,7 @@ def _choose(state: AgentState, extraction: Outlook, consolidation: Outlook) -> K
 def _held(state: AgentState, policy: Policy, now_ms: int) -> tuple[Hold | None, int | None]:
     if state.lease_remaining_ms > 0:
         return Hold.LEASED, now_ms + state.lease_remaining_ms
-    if state.not_before_ms is not None and state.not_before_ms > now_ms:
+    if state.not_before_ms is not None and now_ms < state.not_before_ms <= now_ms + LONGEST_WAIT_MS:
         return (Hold.PARKED if state.parked_because else Hold.NOT_YET), state.not_before_ms
     today = day_of(now_ms)
     if left_tokens(policy.daily_tokens, spent_on(today, state.spent_day, state.spent_tokens)) == 0:
