@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -270,6 +270,25 @@ def test_the_last_said_wins_whatever_the_order_of_processing(database: Database,
     assert "reg-new.example.test" in ended[0]
     assert "reg-old" not in ended[0]
     assert ended[0] == ended[1]
+
+
+def test_a_clock_that_is_wrong_makes_no_fact_that_stays_for_ever(database: Database, redis_url: str) -> None:
+    """What was dated into the future outlived every correction: nothing is said after it."""
+    model = ScriptedModel(consolidations=[in_list_order] * 9)
+    with pipeline(database, redis_url, model) as system:
+        for number, (year, text) in enumerate(((2199, "The port is 9443."), (None, "The port is 9444."))):
+            now = datetime.now(UTC)
+            at = (now if year is None else now.replace(year=year, day=1)).isoformat()
+            system.producer.run_completed(
+                agent_id="scout", room="r", run_id=f"r{number}", status="succeeded", started_at=now, ended_at=now,
+                messages=[{"role": "user", "content": text, "time": at}],
+            )  # fmt: skip
+            system.take_in()
+            system.flush()
+        (line,) = [line for section in system.memory("scout").sections for line in section.lines]
+
+    assert line.text == "The port is 9444."
+    assert len(model.consolidation_requests) == 2
 
 
 def in_list_order(request: ConsolidationRequest) -> ConsolidationAnswer:

@@ -19,6 +19,7 @@ from takeaways.workers.secrets import mask
 
 MAX_ROWS: Final = 2_000
 Key = tuple[str, str]
+_DAY_MS: Final = 86_400_000
 
 
 def load(
@@ -148,7 +149,12 @@ def _update(connection: Connection, agent_id: str, keys: Iterable[Key], **values
 def add_candidates(
     connection: Connection, agent_id: str, found: Iterable[Candidate], *, first_place: int, job_id: str
 ) -> int:
-    """Store candidates as waiting; returns how many began to. One lesson of one message is one candidate."""
+    """Store candidates as waiting; returns how many began to. One lesson of one message is one candidate.
+
+    Nothing was said after today: what a wrong clock dates into the future counts as said now, or no later word
+    could ever take its place.
+    """
+    at_ms = now_ms(connection)
     rows = [
         {
             "agent_id": agent_id,
@@ -159,7 +165,7 @@ def add_candidates(
             "kind": candidate.kind.value,
             "topic": candidate.topic,
             "text": candidate.text,
-            "said_at_ms": candidate.said_at_ms,
+            "said_at_ms": candidate.said_at_ms if candidate.said_at_ms <= at_ms + _DAY_MS else at_ms,
             "state": "waiting",
             "evidence": [evidence.model_dump(mode="json") for evidence in candidate.evidence],
         }
