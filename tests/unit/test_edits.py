@@ -601,6 +601,22 @@ def test_one_candidate_does_not_take_the_place_of_many_lines() -> None:
     assert "18 of 20 lines would be removed at once" in found
 
 
+def test_a_young_memory_is_not_swept_away_for_one_new_line() -> None:
+    """Five lines may go at once, and of five lines that is everything."""
+    memory = Memory(sections=(section("Deploy", *(line(n) for n in range(1, 5))),))
+    create = {"op": "create", "title": "New", "gist": "", "lines": [new()]}
+    more: dict[str, Any] = {"account": [MERGED], "memory": memory, "pending": PENDING[:1]}
+
+    found = complaints(create, {"op": "delete", "section": "s1", "reason": "outdated"}, **more)
+    by = [removing(f"l{n}", "c1") for n in range(1, 5)]
+    merged_into_one = applied(create, update("s1", remove=by), **more)
+    half = applied(create, update("s1", remove=[removing("l1"), removing("l2")]), **more)
+
+    assert "4 of 4 lines would go with nothing in their place" in found
+    assert texts(merged_into_one.memory) == {"New": ["Something new."]}
+    assert texts(half.memory)["Deploy"] == ["Line number 3.", "Line number 4."]
+
+
 def test_rewording_keeps_most_of_what_a_line_says() -> None:
     """A line that still rests on what it said must go on saying it."""
     memory = Memory(

@@ -30,6 +30,7 @@ from takeaways.workers.text.placeholders import is_placeholder
 from takeaways.workers.text.plain import line_key, plain_gist, plain_line, plain_title, title_key
 
 _LEAST_OF_A_LINE: Final = 0.5
+_YOUNG_LINES: Final = 2
 _WORD: Final = regex.compile(r"[/~]?\w(?:[\w./:@~-]*\w)?")
 _THOUSANDS: Final = regex.compile(r"(?<=\d)[,.'\s](?=\d{3}\b)")
 _LABEL: Final = regex.compile(r"[a-z]{1,2}[0-9]{1,6}")
@@ -252,6 +253,10 @@ class _Reviewer:
             self.complain(f"{gone} of {total} lines would be removed at once, at most {most} may be")
         if total and len(self.found.removed) == total and not any(draft.fresh for draft in self.found.drafts):
             self.complain("the memory would be empty")
+        # Of a young memory a few lines are all that there is.
+        bare = len(self.found.removed - self.found.instead.keys())
+        if total > _YOUNG_LINES and bare > total / 2:
+            self.complain(f"{bare} of {total} lines would go with nothing in their place, at most half may")
 
     def _section(self, label: str) -> Section | None:
         """The section behind a label, or a complaint: there is none, or it was edited already."""
