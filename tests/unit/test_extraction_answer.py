@@ -165,6 +165,19 @@ def test_a_day_counted_from_the_message_carries_the_messages_date() -> None:
     assert candidate.text == "The freeze starts on 2026-01-03."
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["The office closes in two weeks.", "The review is this Friday.", "Der Umzug ist nächste Woche."],
+)
+def test_a_time_that_cannot_be_a_date_says_when_it_was_said(text: str) -> None:
+    """ "In two weeks" may be a day or a duration; either way it counts from the message (EX-18)."""
+    (candidate,) = judged(
+        asked(excerpt(1, (SPOKEN, text))), learned({"m1": text}, text=text, kind="fact")
+    ).candidates
+
+    assert "2026-01-0" in candidate.text
+
+
 def test_a_room_that_is_not_answered_keeps_its_summary() -> None:
     """Silence about a room is no reason to forget what it is about; nor is an abbreviated summary."""
     for summary in ("", "  ", "…", "same as before"):

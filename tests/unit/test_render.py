@@ -399,6 +399,44 @@ def test_thinking_is_left_out_and_bytes_are_a_placeholder() -> None:
     assert excerpts([said(Thinking(text="only this"), author=AGENT)]) == ()
 
 
+def test_the_text_of_a_document_is_read_and_is_nobodys_words() -> None:
+    """A file of notes that somebody attached was one line with its name, and taught nothing."""
+    notes = Attachment(kind="document", name="notes.txt", text="Always use tabs. " * 500)
+    ours = Attachment(kind="file", name="agent-memory/MEMORY.md", text="Staging uses port 9443.")
+    unknown = Attachment(kind="card", text='{"type": "card", "title": "Port 9443 is taken"}')
+
+    (shown,) = excerpts([said(unknown, notes, "See there.", ours)])
+
+    assert shown.text(Source.SPOKEN) == "See there."
+    assert "[document, notes.txt]\nAlways use tabs." in shown.text(Source.ATTACHMENT)
+    assert "Port 9443 is taken" in shown.text(Source.ATTACHMENT)
+    assert "Staging" not in shown.text(Source.ATTACHMENT)
+    attached = [span.text for span in shown.spans if span.source is Source.ATTACHMENT]
+    assert sum(map(estimate, attached)) <= Caps().documents
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r'{"a": "\u7d50\u679c \ud83d\ude00"}', '{"a": "結果 \U0001f600"}'),
+        (r'{"a": "\u0022 \u005c \u0000 \\u7d50"}', r'{"a": "\u0022 \u005c \u0000 \\u7d50"}'),
+        (r'{"a": "half \ud83d"}', '{"a": "half \ufffd"}'),
+        (r"C:\u7d50", r"C:\u7d50"),
+    ],
+)
+def test_letters_that_json_wrote_as_escapes_are_read_as_letters(written: str, read: str) -> None:
+    """A room in another language reached the model as numbers (EX-21)."""
+    call, result = excerpts(
+        [
+            said(ToolCall(id="c", name="f", arguments=written), author=AGENT),
+            said(ToolResult(call_id="c", text=written), author=TOOL, number=2),
+        ]
+    )
+
+    assert call.text() == f"f({read})"
+    assert result.text() == read
+
+
 @pytest.mark.parametrize(
     "blob",
     [

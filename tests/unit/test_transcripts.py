@@ -244,7 +244,17 @@ def test_what_a_tool_says_is_a_result_and_never_speech(content: Any, fields: Any
         ({"type": "refusal", "refusal": "I cannot."}, Text(text="I cannot.")),
         ({"type": "output_text", "text": "hi", "annotations": []}, Text(text="hi")),
         ({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, CALL),
+        ({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}, CALL),
         ({"type": "function_call_output", "call_id": "c", "output": "x"}, RESULT),
+        (
+            {"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {"command": ["ls"]}},
+            ToolCall(id="c", name="local_shell", arguments='{"command": ["ls"]}'),
+        ),
+        (
+            {"type": "web_search_call", "id": "c", "action": {"query": "x"}, "status": "completed"},
+            ToolCall(id="c", name="web_search", arguments='{"query": "x"}'),
+        ),
+        ({"type": "local_shell_call_output", "call_id": "c", "output": "x"}, RESULT),
         ({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, Thinking(text="hm")),
         ({"toolUse": {"toolUseId": "c", "name": "f", "input": {}}}, CALL),
         ({"functionCall": {"name": "f", "args": {}}}, CALL.model_copy(update={"id": ""})),
@@ -257,6 +267,20 @@ def test_what_a_tool_says_is_a_result_and_never_speech(content: Any, fields: Any
 def test_a_part_of_another_api_becomes_one_of_ours(block: Any, part: Part) -> None:
     """OpenAI chat and responses, Bedrock, Gemini and MCP: whoever publishes sends what it has."""
     assert parts_of([block]) == [part]
+
+
+def test_a_voice_note_says_what_its_transcript_says() -> None:
+    """Who speaks instead of typing is heard, too."""
+    note = {
+        "type": "input_audio",
+        "input_audio": {"data": PNG, "format": "wav"},
+        "transcript": "Call me Ann.",
+    }
+
+    assert parts_of([note]) == [
+        Attachment(kind="audio", media_type="audio/wav", size_bytes=330),
+        Text(text="Call me Ann."),
+    ]
 
 
 def test_what_a_model_refused_thought_and_said_aloud_is_kept() -> None:

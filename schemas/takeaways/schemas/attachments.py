@@ -61,6 +61,9 @@ def attachment(block: Json, kind: str, inside: Callable[[Any], list[AnyPart]]) -
         if inline := DATA_URL.match(source):
             media_type, data, url = media_type or inline[1] or "", inline[2], ""
     size_bytes = whole_number(_anywhere_raw(holders, ("size_bytes", "size")))
+    # What was said aloud is said: a voice note speaks for who sent it.
+    if kind == "audio" and (transcript := cleaned(_anywhere(holders, ("transcript",)))):
+        beside = [Text(text=transcript), *beside]
     found = Attachment(
         kind=kind,
         media_type=label(media_type),

@@ -101,7 +101,15 @@ def _block(block: Json, nesting: int) -> Blocks:
     if kind in FILE_KINDS:
         return attachment(block, FILE_KINDS[kind], inside)
     if kind in ("tool_call", "function", "custom") or kind.endswith(
-        ("tool_use", "function_call", "tool_call")
+        (
+            "tool_use",
+            "function_call",
+            "tool_call",
+            "shell_call",
+            "computer_call",
+            "_search_call",
+            "patch_call",
+        )
     ):
         return [_call(block)]
     if kind.endswith(("tool_result", "call_output")):
@@ -166,11 +174,24 @@ def _call(block: Any) -> ToolCall:
         return ToolCall(arguments=written(block))
     inner = next((block[key] for key in ("function", "custom") if isinstance(block.get(key), dict)), block)
     return ToolCall(
-        id=label(_first(block, ("id", "call_id", "tool_use_id", "toolUseId"))),
-        name=label(inner.get("name")),
-        arguments=written(_first(inner, ("arguments", "input", "args", "action"))),
+        # An item of OpenAI's responses has an id of its own beside that of the call.
+        id=label(_first(block, ("call_id", "id", "tool_use_id", "toolUseId"))),
+        name=label(inner.get("name") or _named_by_kind(block)),
+        arguments=written(_first(inner, ("arguments", "input", "args", "action", "operation", "queries"))),
         cut_chars=_cut_chars(block),
     )
+
+
+def _named_by_kind(block: Json) -> str:
+    """`local_shell_call` calls the local shell; the kinds that every call shares name nothing."""
+    kind = block.get("type")
+    if (
+        not isinstance(kind, str)
+        or not kind.endswith("_call")
+        or kind.endswith(("tool_call", "function_call"))
+    ):
+        return ""
+    return kind.removesuffix("_call")
 
 
 def _calls(value: Any) -> Iterator[ToolCall]:
@@ -186,7 +207,8 @@ def _recording(value: Any) -> Blocks:
     """What an assistant said aloud: the transcript counts, the sound is an attachment."""
     if not isinstance(value, dict):
         return _text_of(value)
-    return [*_text_of(value.get("transcript")), *attachment(value, "audio", partial(_content, nesting=1))]
+    sound = {key: item for key, item in value.items() if key != "transcript"}
+    return [*_text_of(value.get("transcript")), *attachment(sound, "audio", partial(_content, nesting=1))]
 
 
 def _text_of(value: Any, *, cut_chars: int = 0) -> Blocks:

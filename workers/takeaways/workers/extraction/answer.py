@@ -39,7 +39,10 @@ _LETTER: Final = regex.compile(r"[\p{L}\p{N}]")
 _RELATIVE: Final = regex.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|this (?:morning|afternoon|evening|week|month|year)|"
     r"(?<!\bthe )(?:next|last) (?:week|weekend|month|year|quarter|night|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
-    r"\w+ (?:days?|weeks?|months?|years?) ago|"
+    r"\w+ (?:days?|weeks?|months?|years?) ago|in (?:an?|\d{1,2}|two|three|four|five|six|ten|a few|a couple of) "
+    r"(?:days?|weeks?|months?|years?)(?! of)|this (?:quarter|weekend|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
+    r"(?:nächste|letzte|diese)[nrs]? (?:woche|monat|jahr)|la semaine (?:prochaine|dernière)|"
+    r"(?:la )?(?:próxima semana|semana (?:que viene|pasada))|(?:на )?(?:следующей|прошлой) неделе|"
     r"heute|morgen früh|gestern|demain|hier|aujourd'hui|mañana|ayer|hoy)\b|"
     r"明日|昨日|今日|来週|先週|明天|昨天|今天|下周|上周|내일|어제|오늘",
     regex.IGNORECASE,

@@ -18,6 +18,7 @@ from takeaways.schemas.hidden import OVERRIDES, unhidden
 from takeaways.schemas.text import one_line
 from takeaways.schemas.transcripts import Attachment, Part, Said, Text, Thinking, ToolCall
 from takeaways.workers.extraction.blobs import without_blobs
+from takeaways.workers.extraction.escapes import unescaped
 from takeaways.workers.extraction.inserted import is_note, pieces, without_thoughts
 from takeaways.workers.extraction.shorten import shorten
 from takeaways.workers.models.requests import Excerpt, ExtractionRequest, RoomPart, Source, Span
@@ -55,6 +56,7 @@ class Caps:
     answers: int = 3_000
     agents: int = 2_000
     tools: int = 800
+    documents: int = 800
     inserted: int = 60
 
 
@@ -65,6 +67,7 @@ def caps_of(policy: Policy) -> Caps:
         answers=policy.answer_message_tokens,
         agents=policy.agent_message_tokens,
         tools=policy.tool_message_tokens,
+        documents=policy.tool_message_tokens,
     )
 
 
@@ -145,7 +148,7 @@ class Reader:
                 text = without_thoughts(text)
             if by_platform:
                 yield Source.INSERTED, text, lost
-            elif source in (Source.SPOKEN, Source.TOOL_RESULT):
+            elif source in (Source.SPOKEN, Source.TOOL_RESULT, Source.ATTACHMENT):
                 if said.author.kind == "tool" and source is Source.SPOKEN:
                     source = Source.TOOL_RESULT
                 yield from _sorted_out(source, text, lost)
@@ -158,15 +161,18 @@ class Reader:
         if isinstance(part, Thinking):
             return Source.SPOKEN, "", 0
         if isinstance(part, Attachment):
-            return Source.ATTACHMENT, _placeholder(part), 0
+            source = Source.INSERTED if _FOLDER.search(part.name) else Source.ATTACHMENT
+            shown = _placeholder(part)
+            return source, f"{shown}\n{part.text}" if part.text else shown, part.cut_chars
         if isinstance(part, ToolCall):
             # Hosts put the name of a server before that of its tool: `mcp__notes__read_memory`.
             if _FOLDER.search(part.arguments) or _LAST_NAME.split(part.name)[-1] in MEMORY_TOOLS:
                 self._looked_up.add(part.id or part.name)
-            return Source.TOOL_CALL, f"{part.name}({part.arguments})", part.cut_chars
+            return Source.TOOL_CALL, f"{part.name}({unescaped(part.arguments)})", part.cut_chars
         if part.call_id and part.call_id in self._looked_up:
             return Source.INSERTED, part.text, part.cut_chars
-        return Source.TOOL_RESULT, f"error: {part.text}" if part.is_error else part.text, part.cut_chars
+        text = unescaped(part.text)
+        return Source.TOOL_RESULT, f"error: {text}" if part.is_error else text, part.cut_chars
 
 
 def _sorted_out(source: Source, text: str, lost: int) -> Iterator[tuple[Source, str, int]]:
@@ -197,6 +203,8 @@ def _append(spans: list[Span], span: Span) -> None:
 def _kind_of(said: Said, source: Source) -> str:
     if source in (Source.TOOL_CALL, Source.TOOL_RESULT) or said.author.kind == "tool":
         return "tools"
+    if source is Source.ATTACHMENT:
+        return "documents"
     if said.author.kind == "person":
         return "people"
     done = said.author.id == said.agent_id and not any(isinstance(part, ToolCall) for part in said.parts)
