@@ -255,8 +255,8 @@ class _Reviewer:
             self.complain("the memory would be empty")
         # Of a young memory a few lines are all that there is.
         bare = len(self.found.removed - self.found.instead.keys())
-        if total > _YOUNG_LINES and bare > total / 2:
-            self.complain(f"{bare} of {total} lines would go with nothing in their place, at most half may")
+        if total > _YOUNG_LINES and len(self.found.removed) == total and bare > total / 2:
+            self.complain(f"all {total} lines would go, and {bare} with nothing in their place")
 
     def _section(self, label: str) -> Section | None:
         """The section behind a label, or a complaint: there is none, or it was edited already."""
