@@ -397,6 +397,7 @@ def test_parts_given_as_content_come_back_equal(parts: Parts) -> None:
 @given(ROLES, ANY_JSON, ANY_JSON, ANY_JSON)
 @example("user", [[[[[[]]]]]], [float("nan")], 10**5_000)
 @example("tool", {"type": "tool_result", "content": {"type": "tool_result"}}, None, None)
+@example("user", {"type": ""}, None, None)
 def test_any_json_becomes_parts_that_serialise_and_stay(
     role: Any, content: Any, calls: Any, call_id: Any
 ) -> None:

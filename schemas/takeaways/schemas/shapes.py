@@ -119,7 +119,7 @@ def _block(block: Json, nesting: int) -> Blocks:
     if isinstance(said := block.get("text"), str) and len(block) == 2:
         return _text(said)
     unsealed = {key: value for key, value in block.items() if key not in _SEALED_KEYS}
-    return [Attachment(kind=label(kind), text=shown(unsealed))]
+    return [Attachment(kind=label(kind) or "file", text=shown(unsealed))]
 
 
 def _is_shown_json(part: Attachment) -> bool:
