@@ -271,6 +271,21 @@ def test_a_row_that_cannot_be_read_is_never_an_empty_note(database: Database, st
 
     assert add(notes, "two")["code"] == Code.CORRUPT_STORE
     assert notes.snapshot(AGENT, "r", "c").status is SnapshotStatus.UNAVAILABLE
+    assert [made.version for made in notes.history(Target.MEMORY, AGENT)] == [1]
+    assert notes.undo(Target.MEMORY, AGENT, 1).entries == ("one",)
+    assert add(notes, "two")["ok"]
+
+
+def test_an_empty_entry_of_a_hand_is_passed_over(database: Database) -> None:
+    """It shows nothing, and no `old_text` could ever name it."""
+    notes = standing(database)
+    add(notes, "one")
+    value = '\'["one", "", "  ", "two"]\'' + ("" if database.is_sqlite else "::jsonb")
+    with database.write() as connection:
+        connection.exec_driver_sql(f"UPDATE standing_notes SET entries = {value}")  # noqa: S608
+
+    assert add(notes, "three")["entry_count"] == 3
+    assert notes.view(Target.MEMORY, AGENT).entries == ("one", "two", "three")
 
 
 def test_broken_json_in_a_row_is_never_an_empty_note(sqlite_database: Database) -> None:
@@ -281,6 +296,7 @@ def test_broken_json_in_a_row_is_never_an_empty_note(sqlite_database: Database) 
         connection.exec_driver_sql("UPDATE standing_notes SET entries = '[\"one\"'")
 
     assert add(notes, "two")["code"] == Code.CORRUPT_STORE
+    assert notes.undo(Target.MEMORY, AGENT, 1).entries == ("one",)
 
 
 # --- history and forgetting ---------------------------------------------------------------------

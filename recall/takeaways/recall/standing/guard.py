@@ -114,10 +114,10 @@ def blocked(entries: Sequence[str], scan: Scan) -> dict[int, str]:
 
 
 def shown(entries: Sequence[str], scan: Scan) -> list[str]:
-    """The entries as a model may see them: a placeholder for each that is blocked."""
+    """The entries as a model may see them: one line each, and a placeholder for each that is blocked."""
     names = blocked(entries, scan)
     return [
-        f"{BLOCKED} {place + 1}: {names[place]}]" if place in names else line
+        f"{BLOCKED} {place + 1}: {names[place]}]" if place in names else " ".join(line.split())
         for place, line in enumerate(entries)
     ]
 

@@ -273,13 +273,15 @@ def _at(key: PinKey) -> ColumnElement[bool]:
 def _entries(stored: object, key: Key) -> tuple[str, ...]:
     if not isinstance(stored, list) or not all(isinstance(line, str) for line in stored):
         raise _corrupt(key)
-    return tuple(stored)
+    return tuple(
+        line for line in stored if line.strip()
+    )  # an empty one shows nothing, and nothing can name it
 
 
 def _corrupt(key: Key) -> CorruptStore:
     return CorruptStore(
         f"the row of standing_notes ({key.target}, {key.owner_id!r}) cannot be read as a list of lines; "
-        "restore it from standing_note_revisions"
+        "`takeaways notes history` and `undo` bring an earlier version back"
     )
 
 

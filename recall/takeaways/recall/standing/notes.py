@@ -234,17 +234,24 @@ class StandingNotes:
         return self._ask(lambda work: work.revisions(key))
 
     def undo(self, target: Target, owner_id: str, version: int) -> View:
-        """Make the note again what it was in `version`, as a new revision. Cap and checks apply.
+        """Make the note again what it was in `version`, as a new revision, also where its row cannot be read any more.
+        Cap and checks apply.
 
         Raises `BadInput` for a version that is not there or was redacted, `Refused` where a rule forbids it.
         """
         key = _key(target, owner_id)
 
         def go_back(work: Work) -> None:
-            held = work.read(key)
+            try:
+                held = work.read(key)
+            except CorruptStore:
+                held = None
             entries = () if version == 0 else _revision(work, key, version)
-            exchange.admit(held.entries, entries, self._limit(key, of_all=True), self._scan)
-            if entries != held.entries:
+            before = held.entries if held else ()
+            exchange.admit(before, entries, self._limit(key, of_all=True), self._scan)
+            if held is None:
+                work.put(key, max(made.version for made in work.revisions(key)), entries, Author("undo"))
+            elif entries != before:
                 work.put(key, held.version, entries, Author("undo"))
 
         self._ask(go_back)
