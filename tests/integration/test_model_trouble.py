@@ -19,6 +19,7 @@ from takeaways.schemas.errors import (
     ModelOverloaded,
     ModelParked,
     ModelRefused,
+    ModelRejected,
     ParkedBecause,
     TooLong,
 )
@@ -238,6 +239,41 @@ def test_garbage_for_three_agents_pauses_the_model(sqlite_database: Database, re
             [Outcome.UNREADABLE_ANSWER] * 3 + [Outcome.OVERLOADED] * 6
         )
         assert len(model.extraction_requests) == 3
+
+
+@pytest.mark.parametrize("error", [ModelRejected("400: odd"), AnswerUnreadable("no JSON in it")])
+def test_a_gateway_that_refuses_every_agent_sets_nothing_aside(
+    sqlite_database: Database, redis_url: str, error: Exception
+) -> None:
+    """It was changed for the worse, and is mended in the morning: by then every agent had been set aside for a day."""
+    model = ScriptedModel(extractions=[error] * 200)
+    limits = Limits(first_wait_seconds=0.01, most_wait_seconds=0.01)
+    with at_work(sqlite_database, redis_url, model, limits=limits) as system:
+        for number in range(5):
+            five_runs(system, f"agent-{number}")
+        for _ in range(8):
+            system.work()
+            system.advance(hours=1)
+            time.sleep(0.02)
+        well = system.another_worker("well", model=ScriptedModel())
+
+        endings = {run_job(Kind.EXTRACTION, f"agent-{number}", well).outcome for number in range(5)}
+
+        assert endings == {Outcome.REMEMBERED}
+        assert system.rows(quarantines) == []
+
+
+def test_a_batch_that_is_rejected_alone_is_set_aside(sqlite_database: Database, redis_url: str) -> None:
+    """The same request is rejected every time: it must not go on for ever while others are served."""
+    model = ScriptedModel(extractions=[ModelRejected("400: odd")] * 9)
+    with at_work(sqlite_database, redis_url, model) as system:
+        five_runs(system)
+        endings = []
+        for _ in range(6):
+            endings.append(extract(system).outcome)
+            system.advance(hours=1)
+
+        assert endings == [Outcome.FAILED] * 5 + [Outcome.QUARANTINED]
 
 
 def sizes(model: ScriptedModel) -> list[int]:

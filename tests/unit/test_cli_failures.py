@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import psycopg
 import pytest
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.exc import DatabaseError, OperationalError, ProgrammingError
 
 from takeaways.workers.cli.failures import explain
 from takeaways.workers.exits import Exit
@@ -33,6 +35,16 @@ def test_a_database_that_refuses_us_is_told_from_one_that_is_away(said: str, cod
     assert explained[0] is code
     assert said.splitlines()[0] in explained[1]
     assert "\n" not in explained[1]
+
+
+@pytest.mark.parametrize("said", ["file is not a database", "database disk image is malformed"])
+def test_a_damaged_file_is_told_without_a_traceback(said: str) -> None:
+    """Whoever sees it needs their backup, not our stack; and waiting does not mend it."""
+    explained = explain(DatabaseError("SELECT 1", {}, sqlite3.DatabaseError(said)))
+
+    assert explained is not None
+    assert explained[0] is Exit.FAILED
+    assert "runbook" in explained[1]
 
 
 def test_a_statement_that_fails_is_not_explained() -> None:

@@ -10,6 +10,7 @@ from takeaways.schemas.errors import (
     ModelOverloaded,
     ModelParked,
     ModelRefused,
+    ModelRejected,
     ModelUnavailable,
     ParkedBecause,
     TakeawaysError,
@@ -31,6 +32,7 @@ KEY = ModelParked(ParkedBecause.AUTHENTICATION, "the key is refused", 300.0)
         (ModelFailed("500", 15), Fault()),
         (KEY, Fault(least_seconds=300, parked=True)),
         (AnswerUnreadable("no JSON"), Fault(enough=3)),
+        (ModelRejected("400"), Fault(enough=3)),
         (ModelRefused("bio"), None),
     ],
 )
@@ -47,6 +49,7 @@ def test_what_the_limiter_is_told(error: TakeawaysError, fault: Fault | None) ->
         (ModelFailed("500"), False, Outcome.UNAVAILABLE, False, None),
         (KEY, False, Outcome.PARKED, True, "the key is refused"),
         (AnswerUnreadable("no JSON"), True, Outcome.UNREADABLE_ANSWER, False, None),
+        (ModelRejected("400"), True, Outcome.FAILED, False, None),
     ],
 )
 def test_how_the_job_ends(
@@ -59,6 +62,14 @@ def test_how_the_job_ends(
     assert (ending.attempt_back or outcome.gives_attempt_back) is attempt_back
     assert ending.wait_seconds is not None
     assert 100 < ending.wait_seconds <= 120
+
+
+@pytest.mark.parametrize("error", [AnswerUnreadable("no JSON"), ModelRejected("400")])
+def test_what_happens_to_every_agent_costs_none_of_them_an_attempt(error: TakeawaysError) -> None:
+    """A gateway that was changed for the worse must not set aside what a whole fleet has to read."""
+    ending = ending_after(error, trouble=Trouble(100.0, again=True, of_all=True), attempts=1, jitter=0.5)
+
+    assert ending.attempt_back
 
 
 def test_the_back_off_of_a_bad_answer_doubles_up_to_an_hour() -> None:

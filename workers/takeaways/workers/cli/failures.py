@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Final
 
 from takeaways.schemas.errors import Misconfigured, NotFound, TakeawaysError, Transient
 from takeaways.workers.exits import Exit
+
+_DAMAGED: Final = re.compile("disk image is malformed|file is not a database")
 
 
 def explain(error: Exception) -> tuple[Exit, str] | None:
@@ -52,6 +56,11 @@ def _database(name: str, origin: BaseException) -> tuple[Exit, str] | None:
         return (
             Exit.MISCONFIGURED,
             "the database lets this role do no such thing; takeaways_work is the one for people (docs/securing.md)",
+        )
+    if _DAMAGED.search(str(origin)):
+        return (
+            Exit.FAILED,
+            f"the SQLite file is damaged, or is none ({first_line(origin)}): see docs/runbook.md on backups",
         )
     if name not in ("OperationalError", "InterfaceError"):
         return None

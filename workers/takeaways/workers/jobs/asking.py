@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sqlalchemy import select
 
 from takeaways.schemas.database import assert_no_transaction, now_ms
-from takeaways.schemas.errors import AnswerCut, FromModel, ModelRefused, ModelRejected, TooLong, Transient
+from takeaways.schemas.errors import AnswerCut, FromModel, ModelRefused, TooLong, Transient
 from takeaways.schemas.tables import agents
 from takeaways.workers.models import Answered
 from takeaways.workers.schedule.spending import day_ends_ms, day_of, left_tokens, spent_on
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
-_ANSWERS: Final = (AnswerCut, ModelRefused, ModelRejected, TooLong)
+_ANSWERS: Final = (AnswerCut, ModelRefused, TooLong)
 """Endings that show that the model is there and works."""
 _LASTS_LONGER_SECONDS: Final = 30.0
 

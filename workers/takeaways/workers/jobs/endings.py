@@ -9,6 +9,7 @@ from takeaways.schemas.errors import (
     AnswerUnreadable,
     ModelFailed,
     ModelParked,
+    ModelRejected,
     ModelUnavailable,
     TakeawaysError,
 )
@@ -45,7 +46,7 @@ def fault_of(error: TakeawaysError) -> Fault | None:
         return Fault()
     if isinstance(error, ModelUnavailable):
         return Fault(_capped(error.retry_after_seconds))
-    if isinstance(error, AnswerUnreadable):
+    if isinstance(error, AnswerUnreadable | ModelRejected):
         return Fault(enough=ENOUGH_OF_UNREADABLE)
     return None
 
@@ -54,7 +55,8 @@ def ending_after(error: TakeawaysError, *, trouble: Trouble, attempts: int, jitt
     """How a job ends that was stopped by the model. `jitter` lies between 0 and 1.
 
     Whatever the provider is to blame for costs no attempt. A failure counts only where the model has answered
-    somebody since this agent's last one: then the batch may be what fails.
+    somebody since this agent's last one: then the batch may be what fails. An answer that cannot be read, and a request
+    that is rejected, count until so many agents meet with them that the model is to blame.
     """
     # Behind the agents that the limiter held off: the next to find out is another one.
     wait_seconds = trouble.wait_seconds * (1 + SPREAD * (1 + jitter))
@@ -65,7 +67,8 @@ def ending_after(error: TakeawaysError, *, trouble: Trouble, attempts: int, jitt
     if isinstance(error, ModelUnavailable):
         return Ending(Outcome.OVERLOADED, str(error), wait_seconds, attempt_back=True)
     wait_seconds = max(wait_seconds, back_off_seconds(attempts, jitter))
-    return Ending(Outcome.UNREADABLE_ANSWER, str(error), wait_seconds)
+    outcome = Outcome.FAILED if isinstance(error, ModelRejected) else Outcome.UNREADABLE_ANSWER
+    return Ending(outcome, str(error)[:2_000], wait_seconds, attempt_back=trouble.of_all)
 
 
 def back_off_seconds(attempts: int, jitter: float) -> float:

@@ -194,7 +194,7 @@ def _steps(job: Job, work: Work) -> Ending:
         except NotAdmitted as waits:
             wait_seconds = waits.wait_seconds * random.uniform(1.0, 2.0)  # noqa: S311 - jitter, not a secret
             return Ending(Outcome.OVERLOADED, str(waits), wait_seconds, attempt_back=True)
-        except (ModelUnavailable, AnswerUnreadable) as error:
+        except (ModelUnavailable, AnswerUnreadable, ModelRejected) as error:
             return _stopped_by(error, job)
         except CallAborted:
             return Ending(Outcome.INTERRUPTED)
@@ -206,10 +206,9 @@ def _steps(job: Job, work: Work) -> Ending:
                 parked_because=str(too_small),
                 attempt_back=True,
             )
-        except (ModelRejected, EditRefused) as error:
-            outcome = Outcome.REFUSED_EDITS if isinstance(error, EditRefused) else Outcome.FAILED
+        except EditRefused as error:
             return Ending(
-                outcome,
+                Outcome.REFUSED_EDITS,
                 str(error)[:2_000],
                 back_off_seconds(lease.attempts, random.random()),  # noqa: S311 - jitter, not a secret
             )
@@ -220,7 +219,7 @@ def _steps(job: Job, work: Work) -> Ending:
             return Ending(Outcome.CONTINUES)
 
 
-def _stopped_by(error: ModelUnavailable | AnswerUnreadable, job: Job) -> Ending:
+def _stopped_by(error: ModelUnavailable | AnswerUnreadable | ModelRejected, job: Job) -> Ending:
     """Tell the limiter, so that no other worker has to find out, and end the job."""
     lease = job.lease
     name = getattr(error, "model", "") or job.services.models.name_for(lease.kind, lease.agent)

@@ -76,11 +76,13 @@ PLAIN_FAULT: Final = Fault()
 class Trouble:
     """After a failed call: how long to wait, and whether this agent failed already since the model last answered.
 
-    Where it did not, the model has served others meanwhile, and the batch itself may be what fails.
+    Where it did not, the model has served others meanwhile, and the batch itself may be what fails. `of_all`: as many
+    agents are in this trouble as make it the model's.
     """
 
     wait_seconds: float
     again: bool
+    of_all: bool = False
 
 
 class Limiter(Protocol):
@@ -190,7 +192,7 @@ class SharedLimiter:
         )
         if found is None:
             return self._alone.failed(model, agent_id, fault)
-        return Trouble(found[0] / 1000, bool(found[1]))
+        return Trouble(found[0] / 1000, bool(found[1]), of_all=fault.enough > 1 and found[0] > 0)
 
     def close(self) -> None:
         self._redis.close()
