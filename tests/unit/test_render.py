@@ -300,7 +300,10 @@ def test_a_compaction_summary_is_nobodys_speech() -> None:
         ("a <env>x</env> b", [(False, "a "), (True, "<env>x</env>"), (False, " b")]),
         ("<ENV>x</env>", [(True, "<ENV>x</env>")]),
         ("<env>x <env>y</env> z</env>b", [(True, "<env>x <env>y</env> z</env>"), (False, "b")]),
-        ("a<env>never ends", [(False, "a"), (True, "<env>never ends")]),
+        ("a\n<env>never ends", [(False, "a\n"), (True, "<env>never ends")]),
+        ("a<system-reminder>never ends", [(False, "a"), (True, "<system-reminder>never ends")]),
+        ("Deploy to <env> first. Always ask.", [(False, "Deploy to <env> first. Always ask.")]),
+        ("Start with -Xmx<max_memory> always.", [(False, "Start with -Xmx<max_memory> always.")]),
         ("</env> the <envelope> is here", [(False, "</env> the <envelope> is here")]),
         ("<agent-memory a='1'>x</agent-memory>", [(True, "<agent-memory a='1'>x</agent-memory>")]),
         ("How does `<env>` work? In German.", [(False, "How does `<env>` work? In German.")]),
@@ -362,6 +365,7 @@ def test_markup_of_a_persons_own_stays_theirs(tag: str) -> None:
 def test_splitting_off_blocks_takes_linear_time() -> None:
     """A message of nothing but opening tags must not stop a worker."""
     assert len(list(pieces("<env" * 50_000 + "<env>" * 50_000))) <= 2
+    assert len(list(pieces("x <env>" * 50_000))) == 1
     assert without_thoughts("a<think>" * 50_000) == "a<think>" * 50_000
     assert without_blobs("A" * 59 + "\n" + "Ab1" * 30_000 + " ") != ""
     assert len(list(pieces("[system: " * 50_000 + " \n" * 50_000))) == 1
