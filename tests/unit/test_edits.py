@@ -680,6 +680,20 @@ def test_a_number_may_be_written_otherwise_or_give_way_to_a_new_one() -> None:
     assert after.sections[0].lines[0].candidates == ("new-1", "old-1")
 
 
+def test_a_gist_gives_no_number_that_its_lines_do_not_give() -> None:
+    """A conversation begins with the gist: there the old port would outlive its correction."""
+    changed = [new("Staging uses port 9500.") | {"line": "l1"}]
+    more: dict[str, Any] = {"account": [MERGED], "pending": (candidate(1, "Staging uses port 9500."),)}
+
+    stale = applied(update("s1", gist="Staging: port 9443.", replace=changed), **more).memory
+    true = applied(update("s1", gist="Staging: port 9500.", replace=changed), **more).memory
+    made = {"op": "create", "title": "New", "gist": "Since 2019.", "lines": [new("Staging uses port 9500.")]}
+
+    assert stale.sections[0].gist.startswith("Staging uses port 9500.")
+    assert true.sections[0].gist == "Staging: port 9500."
+    assert applied(made, **more).memory.sections[1].gist == "Staging uses port 9500."
+
+
 def test_a_section_says_nothing_twice() -> None:
     """A new line that repeats one makes that one surer; elsewhere the words may be about something else."""
     pending = tuple(candidate(n) for n in range(1, 6))

@@ -26,13 +26,12 @@ from takeaways.workers.models.answers import (
     ReplacedLine,
     UpdateSection,
 )
+from takeaways.workers.text.exact import exact_words, missing_words
 from takeaways.workers.text.placeholders import is_placeholder
 from takeaways.workers.text.plain import line_key, plain_gist, plain_line, plain_title, title_key
 
 _LEAST_OF_A_LINE: Final = 0.5
 _YOUNG_LINES: Final = 2
-_WORD: Final = regex.compile(r"[/~]?\w(?:[\w./:@~-]*\w)?")
-_THOUSANDS: Final = regex.compile(r"(?<=\d)[,.'\s](?=\d{3}\b)")
 _LABEL: Final = regex.compile(r"[a-z]{1,2}[0-9]{1,6}")
 
 
@@ -139,17 +138,6 @@ Made = TypeVar("Made", bound=NewLine)
 def _with(line: Made, same: NewLine) -> Made:
     """The line, resting on the candidates of one that says the same too."""
     return line.model_copy(update={"candidates": tuple(dict.fromkeys((*line.candidates, *same.candidates)))})
-
-
-def _exact(text: str) -> set[str]:
-    """The words of a text that no rewording may change: numbers and dates, paths, addresses, names in code."""
-    words = _WORD.findall(_THOUSANDS.sub("", text).casefold())
-    return {word for word in words if any(one.isdigit() or one in "@_" for one in word) or _is_path(word)}
-
-
-def _is_path(word: str) -> bool:
-    dotted = word.split(".")
-    return word[0] in "/~" or word.count("/") > 1 or (len(dotted) > 1 and min(map(len, dotted)) > 1)
 
 
 class _Reviewer:
@@ -303,10 +291,9 @@ class _Reviewer:
                 kinds.add(before.kind)
                 if len(plain_line(line.text)) < _LEAST_OF_A_LINE * len(before.text):
                     self.complain(f"{where} still rests on what it said, but most of that would be lost")
-                now = _THOUSANDS.sub("", line.text).casefold()
-                worn = [word for word in _exact(before.text) if word not in now]
                 # A candidate that gives a number or a name of its own may have changed that one.
-                if worn and not any(_exact(candidate.text) for candidate in made_from):
+                told = any(exact_words(candidate.text) for candidate in made_from)
+                if not told and missing_words(before.text, line.text):
                     self.complain(
                         f"{where} still rests on what it said, but a number or a name of it is lost"
                     )

@@ -8,6 +8,7 @@ from takeaways.schemas.memories import Line, Memory, Section, line_id, section_i
 from takeaways.workers.consolidation.account import Settled, gist_of, in_order, said_in_order
 from takeaways.workers.consolidation.review import Desk, Draft, Reviewed
 from takeaways.workers.models.answers import Fate, NewLine, ReplacedLine
+from takeaways.workers.text.exact import missing_words
 from takeaways.workers.text.plain import plain_line
 
 
@@ -31,6 +32,16 @@ def settled(desk: Desk, reviewed: Reviewed) -> tuple[Settled, ...]:
         by = None if fate in (Fate.MERGED, Fate.DROPPED) else ids.get(entry.by or "")
         found.append(Settled(candidate=candidate.id, fate=fate, by=by, reason=entry.reason))
     return tuple(found)
+
+
+def _true_gist(gist: str, title: str, lines: Iterable[Line]) -> str:
+    """The gist, or one made of the lines where it gives a number or a name that none of them gives (any more).
+
+    It is what a conversation begins with, so an old number would outlive its correction there.
+    """
+    said = list(lines)
+    stands = not missing_words(gist, "\n".join([title, *(line.text for line in said)]))
+    return gist if stands else gist_of(said)
 
 
 class _Reviser:
@@ -72,6 +83,8 @@ class _Reviser:
             # A gist that was made for other lines may show what is gone.
             replaced = any(line.id in self._reviewed.replaced for line in kept)
             gist = gist_of(lines) if replaced or len(kept) < len(section.lines) else section.gist
+        else:
+            gist = _true_gist(gist, draft.title, lines)
         edited = Section(id=section.id, title=draft.title, gist=gist, lines=tuple(lines))
         return section if edited == section else edited
 
@@ -82,7 +95,8 @@ class _Reviser:
         while id_ in taken:
             number += 1
             id_ = section_id(draft.title, (*rests_on, str(number)))
-        return Section(id=id_, title=draft.title, gist=draft.gist or gist_of(lines), lines=lines)
+        gist = _true_gist(draft.gist or gist_of(lines), draft.title, lines)
+        return Section(id=id_, title=draft.title, gist=gist, lines=lines)
 
     def _kept(self, line: Line) -> Line:
         """A line that stays: as it is, resting on more, or saying something else."""
