@@ -30,6 +30,12 @@ _OTHER: Final = re.compile(
 )
 _COUNTRY: Final = re.compile(r"\+\d{1,3}[ -]?$")  # of a telephone number
 _AROUND: Final = 40
+# Digits of other scripts, dashes and spaces as ASCII has them, each in its place.
+_ASCII: Final = str.maketrans(
+    {chr(zero + digit): str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)}
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\uff0d", "-")
+    | dict.fromkeys("\u2007\u2009\u202f\u3000", " ")
+)
 _LENGTHS: Final = (
     (re.compile(r"4"), (13, 16, 19)),
     (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), (16,)),
@@ -44,6 +50,8 @@ _SURE_LENGTHS: Final = (15, 16)
 
 def cards(text: str) -> Iterator[Found]:
     """Every card number, each of several in a row."""
+    if not text.isascii():
+        text = text.translate(_ASCII)
     if _ENOUGH.search(text) is None:
         return
     for run in _RUN.finditer(text):
