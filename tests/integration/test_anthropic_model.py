@@ -529,6 +529,19 @@ def test_the_window_comes_from_the_models_api_once(server: ClaudeServer, model: 
     assert len(server.requests) == 1
 
 
+def test_a_model_that_the_provider_retires_is_noticed_by_a_running_worker(
+    server: ClaudeServer, model: AnthropicModel
+) -> None:
+    """Its agents are then read by the default; until somebody restarted the workers they were read by none."""
+    assert model.serves()
+    del server.models[MODEL]
+
+    with pytest.raises(ModelParked):
+        model.extract(ONE_ROOM, Call())
+
+    assert not model.serves()
+
+
 def test_a_window_that_the_operator_set_needs_no_models_api(server: ClaudeServer) -> None:
     """Gateways often list nothing."""
     server.models.clear()

@@ -175,6 +175,11 @@ class AnthropicModel:
                 self._facts_until = time.monotonic() + seconds
             return self._facts
 
+    def forget_facts(self) -> None:
+        """Ask again: the provider no longer has the model, whatever it said of it before."""
+        with self._asking:
+            self._facts = None
+
     def _ask_for_facts(self) -> tuple[Facts, float]:
         """The facts, and for how long they are good."""
         try:
@@ -388,6 +393,10 @@ class _Exchange(Generic[A]):
                 reply = self.model.send({**made, "max_tokens": limit}, self._rest())
             except TooLong as too_long:
                 self.model.narrow(too_long.limit_tokens)
+                raise
+            except ModelParked as parked:
+                if parked.reason is ParkedBecause.UNKNOWN_MODEL:
+                    self.model.forget_facts()
                 raise
             except ModelOverloaded as busy:
                 if busy.limit_tokens is None or size <= busy.limit_tokens:
