@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+import structlog
 from celery import Celery
 from celery.app.amqp import AMQP
 from kombu import Connection, Queue
@@ -17,6 +18,8 @@ from redis.connection import parse_url
 from takeaways.schemas.errors import Misconfigured
 from takeaways.schemas.queues import BROKER_PREFIX, Kind
 from takeaways.workers.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 App = TypeVar("App", bound=Celery)
 
@@ -45,6 +48,14 @@ class _Channel(Channel):
     """
 
     do_restore = False
+
+    def _brpop_read(self, **options: Any) -> Any:
+        """Take one hint. What is none is dropped: kombu would raise, and the worker end with every job in hand."""
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc] # the stubs leave it out
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            log.warning("something in a queue is no hint and was dropped", error=type(error).__name__)
+            return True
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
         if not self._is_lost:
