@@ -32,7 +32,7 @@ SCRIPTS = (
     "日本語の長い会話です。",
     "🧑‍🚀👩‍👩‍👧‍👦",
     "x=[1,2];{(a)=>b?c:d};",
-    "aGVsbG8gd29ybGQgdGhpcyBpcyBiYXNlNjQ",
+    BYTES := "aGVsbG8gd29ybGQgdGhpcyBpcyBiYXNlNjQ",
     "Длинный разговор о складе. ",
 )
 
@@ -62,7 +62,8 @@ def rooms_of(seed: int, times_the_window: float) -> dict[str, list[str]]:
         text = (script * (characters // len(script) + 1))[:characters]
         rooms[rng.choice(list(rooms))].append(f"first-{number}. {text}\nlast-{number}.")
         number += 1
-        left -= characters + 200
+        # Bytes that are written as text are read as a word about them.
+        left -= 200 if script == BYTES else characters + 200
     return {room: texts for room, texts in rooms.items() if texts}
 
 
