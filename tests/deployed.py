@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from sqlalchemy import select
+from sqlalchemy import Column, select
 
 from takeaways.producers import Producer
 from takeaways.schemas.database import Database
@@ -88,15 +88,23 @@ class Deployment:
             producer.room_compacted(agent_id=agent_id, room="quotes", conversation="c1", compaction=1)
 
     def wait_until_remembered(self, agent_id: str) -> None:
+        """Wait for the extraction and the memory that comes of it.
+
+        The streams have readers of their own: the compaction may be served before there is anything to merge, so the
+        room is compacted once more.
+        """
         database = Database.open(self.database_url)
 
-        def remembered() -> bool:
+        def reached(column: Column[int], least: int) -> bool:
             with database.read() as connection:
-                found = connection.scalar(select(agents.c.revision).where(agents.c.agent_id == agent_id))
-            return bool(found)
+                found = connection.scalar(select(column).where(agents.c.agent_id == agent_id))
+            return (found or 0) >= least
 
         try:
-            wait_until(remembered, timeout_seconds=TIMEOUT_SECONDS)
+            wait_until(lambda: reached(agents.c.messages_read, 5), timeout_seconds=TIMEOUT_SECONDS)
+            with Producer(self.redis.url("producer")) as producer:
+                producer.room_compacted(agent_id=agent_id, room="quotes", conversation="c1", compaction=2)
+            wait_until(lambda: reached(agents.c.revision, 1), timeout_seconds=TIMEOUT_SECONDS)
         finally:
             database.dispose()
 
