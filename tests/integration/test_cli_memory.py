@@ -175,7 +175,7 @@ def test_an_agent_nobody_ever_heard_of_is_told_from_one_with_nothing_yet(
     ran = run(*words)
 
     assert ran.code == Exit.NOTHING_FOUND
-    assert "no agent nobody is known here" in ran.err
+    assert "no agent 'nobody' is known here" in ran.err
     assert ran.out == ""
 
 

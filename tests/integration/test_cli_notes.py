@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from takeaways.recall.standing import StandingNotes
 from takeaways.schemas.database import Database
+from takeaways.schemas.errors import NotFound
 from takeaways.workers.cli.commands import application
 
 
@@ -20,8 +21,11 @@ class Shell:
     def __init__(self, notes: StandingNotes) -> None:
         self.notes = notes
 
+    def invoke(self, *words: str) -> Result:
+        return CliRunner().invoke(application, ["notes", *words])
+
     def run(self, *words: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(application, ["notes", *words])
+        result = self.invoke(*words)
         assert result.exit_code == code, (result.output, result.exception)
         return result
 
@@ -66,8 +70,10 @@ def test_a_change_can_be_undone_from_a_shell(shell: Shell) -> None:
 
     assert [one["entries"] for one in shell.json("history", "scout")] == [["one"], ["one", "two"], ["one"]]
     assert "undo" in shell.run("history", "scout").output
-    with pytest.raises(AssertionError, match="no revision 9"):
-        shell.run("undo", "scout", "9")
+    for command in ("undo", "redact"):
+        asked = shell.invoke(command, "scout", "9")
+        assert isinstance(asked.exception, NotFound)
+        assert "no revision 9" in str(asked.exception)
 
 
 def test_a_note_goes_out_as_text_and_comes_back(shell: Shell, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from takeaways.recall.standing.store import (
 from takeaways.recall.standing.text import size
 from takeaways.recall.tools import Call, Tool
 from takeaways.schemas.database import Database
-from takeaways.schemas.errors import BadInput, StoreUnavailable
+from takeaways.schemas.errors import BadInput, NotFound, StoreUnavailable
 from takeaways.schemas.ids import why_bad
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -237,7 +237,7 @@ class StandingNotes:
         """Make the note again what it was in `version`, as a new revision, also where its row cannot be read any more.
         Cap and checks apply.
 
-        Raises `BadInput` for a version that is not there or was redacted, `Refused` where a rule forbids it.
+        Raises `NotFound` for a version that is not there or was redacted, `Refused` where a rule forbids it.
         """
         key = _key(target, owner_id)
 
@@ -285,7 +285,8 @@ class StandingNotes:
         return self._ask(put)
 
     def redact(self, target: Target, owner_id: str, version: int) -> None:
-        """Forget the text of an old revision; that there was one stays. Raises `BadInput` for the current one.
+        """Forget the text of an old revision; that there was one stays. Raises `BadInput` for the current one, and
+        `NotFound` for one that is not there or was redacted.
 
         Conversations that may show it get the notes anew, at the price of the provider's prompt cache.
         """
@@ -295,7 +296,7 @@ class StandingNotes:
             if work.read(key).version == version:
                 raise BadInput("this is the current revision: remove the text from the note first")
             if not work.redact(key, version):
-                raise BadInput(f"there is no revision {version} with a text")
+                raise _no_text(key, version)
 
         self._ask(forget)
 
@@ -405,4 +406,10 @@ def _revision(work: Work, key: Key, version: int) -> tuple[str, ...]:
     for made in work.revisions(key):
         if made.version == version and made.entries is not None:
             return made.entries
-    raise BadInput(f"there is no revision {version} with a text")
+    raise _no_text(key, version)
+
+
+def _no_text(key: Key, version: int) -> NotFound:
+    return NotFound(
+        f"the {key.target} note of {key.owner_id!r} has no revision {version} with a text; its history lists them"
+    )

@@ -53,21 +53,23 @@ def open_as_it_is(settings: Settings) -> Database:
     return Database.open(settings.database)
 
 
-def require_known(connection: Connection, agent_id: str) -> None:
-    """Raises `unknown(agent_id)` where it is."""
+def require_known(connection: Connection, *agent_ids: str) -> None:
+    """Raises `unknown` for the first of the agents that is."""
     from sqlalchemy import select
 
     from takeaways.schemas.tables import agents
 
-    if connection.scalar(select(agents.c.agent_id).where(agents.c.agent_id == agent_id)) is None:
-        raise unknown(agent_id)
+    known = set(connection.scalars(select(agents.c.agent_id).where(agents.c.agent_id.in_(agent_ids))))
+    for agent_id in agent_ids:
+        if agent_id not in known:
+            raise unknown(agent_id)
 
 
 def unknown(agent_id: str) -> NotFound:
     """The error for an agent that nobody ever heard of here."""
     from takeaways.schemas.errors import NotFound
 
-    return NotFound(f"no agent {agent_id} is known here; `takeaways status` lists those that are")
+    return NotFound(f"no agent {agent_id!r} is known here; `takeaways status` lists those that are")
 
 
 def build_services(settings: Settings) -> Services:

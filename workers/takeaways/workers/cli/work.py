@@ -175,5 +175,4 @@ def report_flushed_one(kind: Kind, flushed: Flushed, as_json: bool) -> None:
 
 def _require_known(services: Services, *agents: str) -> None:
     with services.database.read() as connection:
-        for agent in agents:
-            require_known(connection, agent)
+        require_known(connection, *agents)
